@@ -1,0 +1,1 @@
+"""Readers: files of a run to Arrow tables. They know formats and nothing of diagnosis."""

@@ -1,0 +1,364 @@
+"""One family of lines to rows of a table: typed columns, where and who, what was missed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from traceana_parsers.logs.grammar import Grammar, KeyValueGrammar, KeyValueReader, PatternGrammar
+from traceana_parsers.logs.prefixes import HEAD_COLUMNS, HEADS, parts, typed
+from traceana_parsers.logs.settings_text import pairs
+from traceana_parsers.schema import polars_schema
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import polars as pl
+
+_TEXT = 400  # characters of an event's line that are kept
+_MAX_FOLLOW = 16  # records of several lines read per block and family
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """File and calendar of the lines being read."""
+
+    file_id: int
+    year: int
+    month_limit: tuple[int, int]
+
+
+@dataclass(slots=True)
+class Result:
+    """Rows read, and masks over the given lines: `known` (read or known to carry nothing), `unread`."""
+
+    frame: pl.DataFrame | None
+    known: pl.Series
+    unread: pl.Series
+    partial: int = 0
+
+
+class Following(Protocol):
+    """Gives the lines after a given one."""
+
+    def __call__(self, index: int, count: int) -> list[str]:
+        """`count` lines after line `index`."""
+
+
+class Family(Protocol):
+    """Reads the lines of one grammar."""
+
+    unknown_keys: set[str]
+
+    def read(
+        self,
+        text: pl.Series,
+        number: npt.NDArray[np.int64],
+        offset: npt.NDArray[np.int64],
+        where: Where,
+        following: Following,
+    ) -> Result:
+        """Rows of the grammar's table from these lines."""
+
+
+def family_for(grammar: Grammar) -> Family:
+    """The reader of a grammar."""
+    if isinstance(grammar, KeyValueGrammar):
+        return KeyValueFamily(grammar)
+    return PatternFamily(grammar)
+
+
+class KeyValueFamily:
+    """Lines of `key: value` pairs."""
+
+    def __init__(self, grammar: KeyValueGrammar) -> None:
+        self._grammar = grammar
+        self._reader = KeyValueReader(grammar)
+        self.unknown_keys = self._reader.unknown_keys
+
+    def read(
+        self,
+        text: pl.Series,
+        number: npt.NDArray[np.int64],
+        offset: npt.NDArray[np.int64],
+        where: Where,
+        following: Following,
+    ) -> Result:
+        """Rows of the grammar's table; a row without a required value counts as partial."""
+        import polars as pl
+
+        raw, missed = self._reader.read(text)
+        unread = pl.Series([False]).new_from_index(0, len(text)).scatter(missed, True) if len(text) else text.is_null()
+        if not raw.height:
+            return Result(None, ~unread, unread)
+        rows = raw["row"]
+        values = raw.select(_cast(f.kind, f.column) for f in _unique_fields(self._grammar) if f.column in raw.columns)
+        head = _heads(raw, text, self._grammar.anchor, where)
+        index = rows.to_numpy()
+        frame = values.hstack(head.drop("level")).with_columns(
+            pl.lit(where.file_id, pl.Int32).alias("file_id"),
+            pl.Series("line", number[index]),
+            pl.Series("byte_offset", offset[index]),
+            *(pl.lit(value).alias(name) for name, value in self._grammar.constants),
+        )
+        if "engine_index" in raw.columns:
+            frame = frame.with_columns(
+                raw["engine_index"].str.extract(r"Engine ([0-9]+)", 1).cast(pl.Int32).alias("engine_index")
+            )
+        for column, literal, pattern in self._grammar.extras:
+            if text.str.contains(literal, literal=True).any():
+                found = text.gather(rows).str.extract(pattern, 1).cast(pl.Int64, strict=False)
+                frame = frame.with_columns(found.alias(column))
+        missing = [c for c in self._grammar.required if c not in values.columns]
+        partial = (
+            frame.height
+            if missing
+            else int(frame.select(pl.any_horizontal(pl.col(self._grammar.required).is_null()).sum()).item())
+        )
+        return Result(_conform(frame, self._grammar.table), ~unread, unread, partial)
+
+
+def _unique_fields(grammar: KeyValueGrammar) -> list[_Named]:
+    seen: dict[str, _Named] = {}
+    for f in grammar.fields:
+        seen.setdefault(f.column, _Named(f.column, f.kind))
+    return list(seen.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    column: str
+    kind: str
+
+
+def _cast(kind: str, column: str) -> pl.Expr:
+    """Text to a typed column; text that is no value of the kind becomes null."""
+    import polars as pl
+
+    text = pl.col(column)
+    if kind == "int":
+        return text.str.strip_chars_end("s.").cast(pl.Int64, strict=False).alias(column)
+    if kind in ("float", "percent"):
+        number = text.str.strip_chars_end("ms.").cast(pl.Float64, strict=False)
+        finite = pl.when(number.is_finite()).then(number)
+        return (finite / 100.0 if kind == "percent" else finite).alias(column)
+    if kind == "bool":
+        return (
+            pl.when(text.is_in(["True", "true"]))
+            .then(True)
+            .when(text.is_in(["False", "false"]))
+            .then(False)
+            .alias(column)
+        )
+    if kind == "list":
+        return text.str.split(", ").list.eval(pl.element().cast(pl.Float64, strict=False)).alias(column)
+    return text.alias(column)
+
+
+def _heads(raw: pl.DataFrame, text: pl.Series, anchor: str, where: Where) -> pl.DataFrame:
+    """Head columns of read rows, typed: from the common heads where they fitted, else by parts."""
+    import polars as pl
+
+    for name in HEAD_COLUMNS:
+        if name not in raw.columns:
+            raw = raw.with_columns(pl.lit(None, pl.String).alias(name))
+    if not raw["headed"].all():
+        loose = (~raw["headed"]).arg_true()
+        before = text.gather(raw["row"].gather(loose)).str.splitn(anchor, 2).struct[0]
+        found = parts(before)
+        raw = raw.with_columns(raw[name].scatter(loose, found[name]) for name in HEAD_COLUMNS)
+    return typed(raw.select(HEAD_COLUMNS), where.year, where.month_limit)
+
+
+def head_of(text: pl.Series, anchor: str, where: Where) -> pl.DataFrame:
+    """Typed head columns of lines with an anchor: common heads first, the rest by parts."""
+    import polars as pl
+
+    raw = pl.DataFrame({"row": pl.int_range(len(text), dtype=pl.UInt32, eager=True)})
+    columns: dict[str, pl.Series] = {}
+    headed = pl.Series("headed", [False]).new_from_index(0, len(text))
+    for head in HEADS:
+        groups = text.str.extract_groups(head).struct.unnest()
+        fits = groups["ts"].is_not_null()
+        headed = headed | fits
+        for name in groups.columns:
+            columns[name] = groups[name] if name not in columns else columns[name].zip_with(~fits, groups[name])
+    raw = raw.with_columns(headed.alias("headed"), *(s.alias(n) for n, s in columns.items() if n in HEAD_COLUMNS))
+    return _heads(raw, text, anchor, where)
+
+
+class PatternFamily:
+    """Lines of one wording."""
+
+    def __init__(self, grammar: PatternGrammar) -> None:
+        self._grammar = grammar
+        self.unknown_keys: set[str] = set()
+
+    def read(
+        self,
+        text: pl.Series,
+        number: npt.NDArray[np.int64],
+        offset: npt.NDArray[np.int64],
+        where: Where,
+        following: Following,
+    ) -> Result:
+        """Rows of the grammar's table."""
+        import polars as pl
+
+        grammar = self._grammar
+        groups = text.str.extract_groups(grammar.pattern) if "(?P<" in grammar.pattern else None
+        fits = text.str.contains(grammar.pattern)
+        nothing = pl.Series([False]).new_from_index(0, len(text))
+        unread = nothing if grammar.optional else ~fits
+        if not grammar.table or not fits.any():
+            return Result(None, fits, unread)
+        at = fits.arg_true()
+        index = at.to_numpy()
+        picked = text.gather(at)
+        frame = pl.DataFrame(
+            {
+                "file_id": pl.Series([where.file_id], dtype=pl.Int32).new_from_index(0, len(at)),
+                "line": number[index],
+                "byte_offset": offset[index],
+            }
+        ).hstack(head_of(picked, grammar.anchor, where))
+        named = groups.gather(at).struct.unnest() if groups is not None else pl.DataFrame()
+        if grammar.table == "settings":
+            made = self._settings(frame, named)
+        elif grammar.table == "events":
+            made = self._events(frame, named, picked, at, following)
+        else:
+            made = self._samples(frame, named, picked)
+        return Result(_own(_conform(made, grammar.table)), fits, unread)
+
+    def _samples(self, frame: pl.DataFrame, named: pl.DataFrame, text: pl.Series) -> pl.DataFrame:
+        import polars as pl
+
+        schema = polars_schema(self._grammar.table)
+        if "json" in named.columns:
+            return frame.with_columns(_profile_json(named["json"]))
+        extra = [text.str.extract(pattern, 1).alias(column) for column, pattern in self._grammar.columns]
+        for series in [*named.get_columns(), *extra]:
+            kind = schema[series.name]
+            if kind == pl.List(pl.Float64()):
+                value = series.str.split(", ").list.eval(pl.element().cast(pl.Float64, strict=False))
+            else:
+                value = series.cast(kind, strict=False)
+            frame = frame.with_columns(value.alias(series.name))
+        kind_column = "form" if self._grammar.table == "spec_samples" else "source"
+        return frame.with_columns(pl.lit(self._grammar.kind).alias(kind_column))
+
+    def _settings(self, frame: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        if "subject" not in named.columns:  # a single variable
+            value = named["value"] if "value" in named.columns else pl.Series([""]).new_from_index(0, frame.height)
+            extra = [named["os_pid"].cast(pl.Int64, strict=False)] if "os_pid" in named.columns else []
+            rows = frame.with_columns(named["name"], value.alias("value"), pl.lit(self._grammar.kind).alias("origin"))
+            return rows.with_columns(pl.coalesce(*extra, "pid").alias("pid")) if extra else rows
+        out = []
+        for index, text in enumerate(named["subject"].to_list()):
+            found = pairs(text or "")
+            if "version" in named.columns:
+                found.insert(0, ("version", named["version"][index]))
+            table = pl.DataFrame(found, schema={"name": pl.String, "value": pl.String}, orient="row")
+            out.append(frame.slice(index, 1).join(table, how="cross"))
+        return pl.concat(out).with_columns(pl.lit(self._grammar.kind).alias("origin"))
+
+    def _events(
+        self, frame: pl.DataFrame, named: pl.DataFrame, text: pl.Series, at: pl.Series, following: Following
+    ) -> pl.DataFrame:
+        import polars as pl
+
+        grammar = self._grammar
+        attrs = (
+            named.select(pl.struct(pl.all()).struct.json_encode()).to_series()
+            if named.width
+            else pl.Series([None], dtype=pl.String).new_from_index(0, frame.height)
+        )
+
+        def column(name: str) -> pl.Series:
+            if name in named.columns:
+                return named[name]
+            return pl.Series([None], dtype=pl.String).new_from_index(0, frame.height)
+
+        frame = frame.with_columns(
+            pl.lit(grammar.kind).alias("kind"),
+            column("subject").alias("subject"),
+            column("value").cast(pl.Float64, strict=False).alias("value"),
+            attrs.alias("attrs"),
+            text.str.slice(0, _TEXT).alias("text"),
+            text.str.extract(r"\[repeated ([0-9]+)x across cluster\]", 1)
+            .cast(pl.Int64, strict=False)
+            .fill_null(1)
+            .alias("repeats"),
+        )
+        if "os_pid" in named.columns:
+            frame = frame.with_columns(pl.coalesce(column("os_pid").cast(pl.Int64, strict=False), "pid").alias("pid"))
+        if grammar.follow:
+            followed: list[str | None] = [
+                "\n".join(line[:_TEXT] for line in following(i, grammar.follow)) if k < _MAX_FOLLOW else None
+                for k, i in enumerate(at.to_list())
+            ]
+            frame = frame.with_columns(pl.Series("follow", followed, dtype=pl.String))
+        if grammar.fold:
+            keys = ["kind", "subject", "attrs", "dp", "pp", "tp", "ep", "proc", "pid"]
+            rest = [c for c in frame.columns if c not in keys]
+            frame = frame.group_by(keys, maintain_order=True).agg(
+                *(pl.col(c).sum() if c == "repeats" else pl.col(c).first() for c in rest)
+            )
+        return frame
+
+
+def _profile_json(texts: pl.Series) -> list[pl.Series]:
+    """Columns of our own EAGLE3_PROFILE JSON line; a line that is no JSON object gives nulls."""
+    import polars as pl
+
+    names = {
+        "rank": "rank", "cycles": "cycles", "batch": "batch", "k": "k", "draft_ms": "draft_ms", "verify_ms": "verify_ms",
+        "re_extend_ms": "re_extend_ms", "other_ms": "other_ms", "total_ms": "total_ms",
+        "accept_length": "accept_length_printed", "clock": "clock",
+    }  # fmt: skip
+    schema = polars_schema("cycles")
+    rows = []
+    for text in texts.to_list():
+        try:
+            made = json.loads(text or "")
+        except ValueError:
+            made = {}
+        rows.append(made if isinstance(made, dict) else {})
+    columns = [
+        pl.Series(column, [_plain(row.get(key)) for row in rows], strict=False).cast(schema[column], strict=False)
+        for key, column in names.items()
+    ]
+    bonus = [True if row.get("v") == 1 else None for row in rows]
+    return [
+        *columns,
+        pl.Series("accept_has_bonus", bonus, dtype=pl.Boolean),
+        pl.Series("source", ["eagle3_profile"] * len(rows)),
+    ]
+
+
+def _plain(value: object) -> str | None:
+    return None if value is None or isinstance(value, (dict, list)) else str(value)
+
+
+def _own(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with its texts copied out: string views would keep the whole block of the file in memory."""
+    import polars as pl
+
+    owned = pl.from_arrow(frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
+    assert isinstance(owned, pl.DataFrame)
+    return owned
+
+
+def _conform(frame: pl.DataFrame, table: str) -> pl.DataFrame:
+    """The frame with exactly the table's columns, in order and type; what it lacks is null."""
+    import polars as pl
+
+    schema = polars_schema(table)
+    return frame.select(
+        (pl.col(name).cast(kind, strict=False) if name in frame.columns else pl.lit(None, kind).alias(name))
+        for name, kind in schema.items()
+    )

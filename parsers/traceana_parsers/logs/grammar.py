@@ -1,0 +1,205 @@
+"""Line grammars as data, and the two ways of reading a line by one.
+
+`KeyValueGrammar`: lines of `key: value` pairs. Read by key, never by position: the pattern for a block of lines is
+derived from the first line that no earlier pattern fits, so a new field in the middle costs nothing and loses nothing.
+`PatternGrammar`: lines with a fixed wording, read by one regular expression with named groups.
+
+Each grammar carries example lines with the values they must give; tests run every one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traceana_parsers.logs.prefixes import HEADS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One key of a line: where its value goes. `kind`: int, float, percent (stored as 0 ... 1), bool, list or str."""
+
+    key: str  # as printed; lower case compares
+    column: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A line and the values it must give, by column (events: `kind`, `subject`, `value` or a name in `attrs`)."""
+
+    line: str
+    gives: dict[str, object]
+    versions: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValueGrammar:
+    """`anchor` marks the family; a line that holds it belongs here. `required` columns missing make a row partial."""
+
+    name: str
+    engine: str
+    anchor: str
+    table: str
+    fields: tuple[Field, ...]
+    required: tuple[str, ...]
+    constants: tuple[tuple[str, str], ...] = ()
+    extras: tuple[tuple[str, str, str], ...] = ()  # (column, literal that must occur, pattern) for what is no pair
+    lead: str = ""  # between the head and the anchor; may hold one group named `engine_index`
+    anchor_is_key: bool = False  # the anchor is itself the first key of the line
+    versions: str = ""
+    source: str = ""
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PatternGrammar:
+    """`anchor` is a literal that every line of the family holds; `pattern` (Rust regex) reads it, unanchored.
+
+    Without a match the line counts as unread, unless `optional`. Groups `subject` and `value` fill those columns, all
+    groups go to `attrs`. `follow`: how many lines after it belong to it. `fold`: equal lines of a block become one row.
+    """
+
+    name: str
+    engine: str
+    anchor: str
+    pattern: str
+    kind: str  # of the event; settings grammars: the origin
+    table: str = "events"
+    optional: bool = False
+    columns: tuple[tuple[str, str], ...] = ()  # more columns, each by a pattern of its own (lines of varying order)
+    follow: int = 0
+    fold: bool = False
+    last: bool = False  # a progress bar: the last occurrence on the line counts
+    versions: str = ""
+    source: str = ""
+    examples: tuple[Example, ...] = ()
+
+
+Grammar = KeyValueGrammar | PatternGrammar
+
+# a value ends at a blank, comma, quote, backslash, bracket or per cent sign; ASCII only keeps the matcher one-pass
+_VALUE = r"[!#$&-+\--Z^-~]+"
+_LIST = r"[0-9., na]*[0-9n]"
+_END = r"%?(?: ?(?:tokens/s|tokens|reqs|ms|GB))?[,. |]*(?:$|[\\\"\r\[(])"
+_PAIR = re.compile(
+    r"(?P<key>[#A-Za-z][A-Za-z0-9 #_()/.+-]*?)(?P<sep>: |=)"
+    r"(?P<value>-?\d[\d.]*(?:, \d[\d.]*)+(?=, [A-Z]|$|[\s\\\"])|-?\d[\d.:T-]*\d|-?\d|nan|inf|N/A|\?|True|False|[A-Za-z]+)"
+    r"(?=[,%.\s\"\\\[]|ms|$)"
+)
+_MAX_PATTERNS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class _Derived:
+    """A derived pattern: capture group i holds the value of `keys[i]` after the head's `head_names`."""
+
+    regex: str
+    head_names: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+def derive(line: str, grammar: KeyValueGrammar) -> tuple[_Derived, ...]:
+    """Patterns that read `line` and every line of the same keys: with each common head, then without a head.
+
+    Returns () when the line holds no pair after the anchor.
+    """
+    start = line.find(grammar.anchor)
+    body = line[start:]
+    skip = 0 if grammar.anchor_is_key else len(grammar.anchor)
+    out, keys, end = [], [], skip
+    prefix = _loose(body[:skip])
+    for match in _PAIR.finditer(body, skip):
+        if keys and not re.fullmatch(r"[^\n\"\\]{0,60}", body[end : match.start()]):
+            break  # another record glued behind this one
+        out.append(_loose(body[end : match.start("value")]))
+        out.append(f"({_LIST if ', ' in match['value'] else _VALUE})")
+        key = match["key"].strip().lower()
+        keys.append(key.split(" ")[-1] if match["sep"] == "=" else key)
+        end = match.end("value")
+    if not keys:
+        return ()
+    rest = body[end:].rstrip("\r")
+    # a line cut off behind its last pair reads only its equals: its pattern must not take the head of whole lines
+    tail = _END if re.match(_END, rest) else f"{_loose(rest[:60])}.*$"
+    text = grammar.lead + prefix + "".join(out) + tail
+    lead_names = tuple(re.findall(r"\(\?P<(\w+)>", grammar.lead))
+    heads = tuple(
+        _Derived(head + text, tuple(re.findall(r"\(\?P<(\w+)>", head)) + lead_names, tuple(keys)) for head in HEADS
+    )
+    return (*heads, _Derived(text, lead_names, tuple(keys)))
+
+
+def _loose(text: str) -> str:
+    """Literal text as a pattern: numbers in it may differ from line to line, blanks may repeat."""
+    return re.sub(r"(?:\\ )+", " +", re.sub(r"\d+(?:\\?\.\d+)?", r"[0-9.]+", _escape(text)))
+
+
+def _escape(text: str) -> str:
+    return "".join("\\" + c if c in r"\.+*?()|[]{}^$#&-~/" else "\\ " if c == " " else c for c in text)
+
+
+class KeyValueReader:
+    """Reads lines of one key-value grammar; keeps the patterns it derived from block to block."""
+
+    def __init__(self, grammar: KeyValueGrammar) -> None:
+        self.grammar = grammar
+        self.unknown_keys: set[str] = set()
+        self._patterns: list[_Derived] = []
+        self._columns = {f.key.lower(): f for f in grammar.fields}
+
+    def read(self, lines: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
+        """Text values of the lines, one row per line read, and the positions of lines that fit no form.
+
+        The frame has `row` (position in `lines`), the head columns found (`ts`, `tags`, ...), `headed` (whether a common
+        head was read) and one text column per field of the grammar.
+        """
+        import polars as pl
+
+        left = pl.DataFrame({"row": pl.int_range(len(lines), dtype=pl.UInt32, eager=True), "text": lines})
+        frames: list[pl.DataFrame] = []
+        missed: list[int] = []
+        for pattern in self._patterns:
+            left = self._apply(pattern, left, frames)
+        while left.height and len(self._patterns) < _MAX_PATTERNS:
+            first = left["row"][0]
+            for pattern in derive(left["text"][0], self.grammar):
+                after = self._apply(pattern, left, frames)
+                if after.height < left.height:
+                    self._patterns.append(pattern)
+                    self.unknown_keys.update(k for k in pattern.keys if k not in self._columns)
+                left = after
+                if not left.height:
+                    break
+            if left.height and left["row"][0] == first:
+                missed.append(first)
+                left = left.slice(1)
+        missed.extend(left["row"].to_list())
+        frame = pl.concat(frames, how="diagonal").sort("row") if frames else pl.DataFrame({"row": []})
+        return frame, pl.Series("row", sorted(missed), dtype=pl.UInt32)
+
+    def _apply(self, pattern: _Derived, left: pl.DataFrame, frames: list[pl.DataFrame]) -> pl.DataFrame:
+        import polars as pl
+
+        if not left.height:
+            return left
+        groups = left["text"].str.extract_groups(pattern.regex).struct.unnest()
+        groups.columns = [f"g{i}" for i in range(groups.width)]
+        names = (*pattern.head_names, *pattern.keys)
+        matched = groups[f"g{groups.width - 1}"].is_not_null()
+        if not matched.any():
+            return left
+        keep = {}
+        for index, name in enumerate(names):
+            if index < len(pattern.head_names):
+                keep[name] = f"g{index}"
+            elif (found := self._columns.get(name)) is not None and found.column not in keep:
+                keep[found.column] = f"g{index}"
+        rows = left.select("row").hstack(groups.select(**{new: pl.col(old) for new, old in keep.items()}))
+        headed = "ts" in pattern.head_names
+        frames.append(rows.filter(matched).with_columns(pl.lit(headed).alias("headed")))
+        return left.filter(~matched)

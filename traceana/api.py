@@ -1,0 +1,200 @@
+"""The product as functions: load inputs, diagnose them, ingest them. The command line is a thin layer over these."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from traceana import __version__
+from traceana.errors import TraceanaError
+from traceana_parsers.sources import SourceError, expand
+
+if TYPE_CHECKING:
+    from traceana.facts.model import Facts
+    from traceana.report.diagnosis import Diagnosis
+    from traceana.store.dataset import Tables
+    from traceana_parsers.interface import FileReport
+
+_IN_MEMORY = 64 << 20  # bytes of input read into memory; above that tables go through a temporary store
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Tables of a run and what became of its files (empty when they come from a store)."""
+
+    tables: Tables
+    reports: tuple[FileReport, ...] = ()
+
+
+@contextmanager
+def load(paths: Sequence[str]) -> Iterator[Loaded]:
+    """Tables of a run from logs or from a store; large inputs pass through a temporary store, removed afterwards.
+
+    Raises TraceanaError (exit code 2) when nothing of the inputs could be recognised.
+    """
+    from traceana.store.dataset import RunWriter, Tables, is_store, open_run
+    from traceana_parsers.interface import MemorySink
+    from traceana_parsers.read import read_run
+
+    if len(paths) == 1 and is_store(paths[0]):
+        yield Loaded(open_run(paths[0])[0])
+        return
+    try:
+        if _size(paths) <= _IN_MEMORY:
+            sink = MemorySink()
+            reports = read_run(paths, sink)
+            _check(reports)
+            yield Loaded(Tables(sink.tables), tuple(reports))
+            return
+        with tempfile.TemporaryDirectory(prefix="traceana-") as folder, RunWriter(Path(folder)) as writer:
+            reports = read_run(paths, writer)
+            _check(reports)
+            yield Loaded(writer.flush(), tuple(reports))
+    except SourceError as error:
+        raise TraceanaError(str(error)) from error
+
+
+def _size(paths: Sequence[str]) -> int:
+    """Bytes of the inputs; standard input counts as large, compressed files ten times."""
+    total = 0
+    for source in expand(paths):
+        if source.path == "-":
+            return _IN_MEMORY + 1
+        size = Path(source.path).stat().st_size
+        total += size * 10 if source.path.endswith((".gz", ".zst", ".xz", ".bz2")) else size
+    return total
+
+
+def _check(reports: Sequence[FileReport]) -> None:
+    """Raises TraceanaError when no file held a line of a known engine; says what was seen instead."""
+    if any(r.recognised for r in reports):
+        return
+    first = reports[0]
+    more = f" (and {len(reports) - 1} more files)" if len(reports) > 1 else ""
+    if first.problem:
+        raise TraceanaError(f"{first.path}{more}: {first.problem}")
+    shapes = "; ".join(f"{count}x {_printable(shape)!r}" for shape, count in first.shapes[:2])
+    raise TraceanaError(
+        f"{first.path}{more}: none of its {first.lines:,} lines is of a known engine (SGLang, vLLM, NCCL, TensorRT-LLM, "
+        f"llama.cpp). Most common: {shapes or 'blank lines'}. Give the server's own log"
+    )
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)[:60]
+
+
+def facts_of(loaded: Loaded) -> Facts:
+    """All facts of a loaded run."""
+    from traceana.facts.build import build
+
+    return build(loaded.tables)
+
+
+def diagnose(paths: Sequence[str], baseline: Sequence[str] = ()) -> Diagnosis:
+    """The diagnosis of a run, compared with a baseline run when one is given.
+
+    Args:
+        paths: files, folders, globs, `-` for standard input, or a store.
+        baseline: the same for a run without speculation.
+
+    Raises TraceanaError (exit code 2) when an input cannot be used at all.
+    """
+    from traceana.report.build import diagnosis
+    from traceana.rules.registry import run_all
+
+    with load(paths) as loaded:
+        facts = facts_of(loaded)
+    base = None
+    if baseline:
+        with load(baseline) as loaded:
+            base = facts_of(loaded)
+    return diagnosis(facts, run_all(facts, base), base, run_all(base) if base is not None else ())
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What `ingest` wrote."""
+
+    folder: Path
+    run_id: str
+    rows: dict[str, int]
+    reports: tuple[FileReport, ...]
+
+
+def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Ingested:
+    """Reads logs into a store as Parquet tables, one folder per run, visible only when complete.
+
+    Raises TraceanaError (exit code 2) when nothing could be recognised or the store cannot be written.
+    """
+    from traceana.store.dataset import RunWriter
+    from traceana_parsers.read import read_run
+    from traceana_parsers.schema import TABLES
+
+    try:
+        with RunWriter(Path(store)) as writer:
+            reports = read_run(paths, writer)
+            _check(reports)
+            tables = writer.flush()
+            rows = {name: tables.height(name) for name in TABLES}
+            _add_run_row(writer, tables, reports)
+            files = [{"path": r.path, "bytes": r.bytes, "lines": r.lines, "sha256": _hash(r.path)} for r in reports]
+            name = run_id or _run_id(files)
+            folder = writer.commit(
+                name, {"traceana": __version__, "written": int(time.time()), "inputs": files, "rows": rows}
+            )
+    except SourceError as error:
+        raise TraceanaError(str(error)) from error
+    return Ingested(folder, name, rows, tuple(reports))
+
+
+def _add_run_row(writer: object, tables: Tables, reports: Sequence[FileReport]) -> None:
+    import polars as pl
+
+    from traceana.facts.build import run_facts
+    from traceana.store.dataset import RunWriter
+    from traceana_parsers.schema import polars_schema
+
+    assert isinstance(writer, RunWriter)
+    who, ranks, spec = run_facts(tables)
+    row = {
+        "engine": who.engine.value,
+        "version": who.version.value,
+        "model": who.model.value,
+        "quantization": who.quantization.value,
+        "tp": ranks.tp.value,
+        "pp": ranks.pp.value,
+        "dp": ranks.dp.value,
+        "ep": ranks.ep.value,
+        "method": spec.method.value,
+        "k": spec.k.value,
+        "topk": spec.topk.value,
+        "num_draft_tokens": spec.num_draft_tokens.value,
+        "files": len(reports),
+    }
+    writer.add("runs", pl.DataFrame([row], schema=polars_schema("runs"), orient="row"))
+
+
+def _hash(path: str) -> str | None:
+    """SHA-256 of a file; None for standard input."""
+    if path == "-":
+        return None
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _run_id(files: list[dict[str, object]]) -> str:
+    """A name for the run: the first file's stem and a hash over all contents (time, for standard input)."""
+    seed = "".join(str(f["sha256"] or time.time_ns()) for f in files)
+    stem = Path(str(files[0]["path"])).name.split(".")[0]
+    safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in stem)[:40] or "run"
+    return f"{safe}-{hashlib.sha256(seed.encode()).hexdigest()[:10]}"

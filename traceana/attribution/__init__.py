@@ -1,0 +1,1 @@
+"""Where a cycle's time goes: cycles and their ledger. From a log alone; traces come with their readers."""

@@ -1,0 +1,83 @@
+"""`traceana diagnose`: why is this run slow. The command people need; the others are its parts."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from traceana.cli import output
+from traceana.errors import EXIT_FAILED_CHECK
+
+if TYPE_CHECKING:
+    from traceana.report.diagnosis import Diagnosis
+
+
+class ReportFormat(str, Enum):
+    """How the report is drawn."""
+
+    TERMINAL = "terminal"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+class FailOn(str, Enum):
+    """Severity from which `--fail-on` makes the exit code 1."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+
+_RANK = {"critical": 3, "warning": 2, "info": 1}
+
+
+def diagnose(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Logs, folders, globs, a store, or - for standard input.")
+    ],
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="The same load without speculation; give it again for more files."),
+    ] = None,
+    output_format: Annotated[
+        ReportFormat, typer.Option("--format", help="terminal, markdown (safe to paste) or json.")
+    ] = ReportFormat.TERMINAL,
+    out: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
+    ] = None,
+    redact: Annotated[
+        bool | None,
+        typer.Option(
+            "--redact/--no-redact", help="Hide addresses, names, tokens, prompts. On for markdown.", show_default=False
+        ),
+    ] = None,
+    fail_on: Annotated[
+        FailOn | None, typer.Option(help="Exit 1 when a finding is at least this severe (for scripts).")
+    ] = None,
+) -> None:
+    """Say why a run is slow: where the cycle goes, what acceptance earns, which cause fits, what to change.
+
+    Several files of one run go together (rotated logs, NCCL logs). Exit code 0 with or without findings, 2 when the
+    input cannot be used.
+
+    Example: traceana diagnose server.log --baseline plain.log --format markdown -o report.md
+    """
+    from traceana import api
+    from traceana.report.interface import render
+
+    result = api.diagnose(paths, baseline or ())
+    for entry in result.inputs:
+        if entry.problem:
+            output.note(f"{entry.path}: {entry.problem}")
+    width = output.width() if out is None else None
+    output.write(render(result, output_format.value, redact=redact, width=width, color=output.color(out)), out)
+    raise typer.Exit(_code(result, fail_on))
+
+
+def _code(result: Diagnosis, fail_on: FailOn | None) -> int:
+    if fail_on is None:
+        return 0
+    worst = max((_RANK[f.severity] for f in result.findings), default=0)
+    return EXIT_FAILED_CHECK if worst >= _RANK[fail_on.value] else 0

@@ -1,0 +1,39 @@
+"""`traceana ingest`: logs to a store of Parquet tables."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from traceana.cli import output
+
+
+def ingest(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Logs, folders, globs, or - for standard input; one run.")
+    ],
+    out: Annotated[str, typer.Option("--out", metavar="STORE", help="Folder of the store; made when missing.")],
+    run: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the run; else the first file's name and a hash.")
+    ] = None,
+) -> None:
+    """Read the logs of one run into a store: Parquet tables with documented columns (docs/tables.md).
+
+    `traceana diagnose STORE` gives the same answer as the logs did. The same logs give the same run again; nothing is
+    visible before it is complete, and inputs are never touched.
+
+    Example: traceana ingest logs/ --out store && traceana diagnose store
+    """
+    from traceana import api
+    from traceana.report.escape import one_line
+
+    done = api.ingest(paths, out, run)
+    lines = [f"{done.folder}"]
+    lines += [f"  {name:<16} {count:>12,} rows" for name, count in done.rows.items() if count]
+    for report in done.reports:
+        text = f"  {one_line(report.path)}: {report.lines:,} lines, {report.recognised:,} recognised, {report.unread:,} unread"
+        lines.append(text + (f", {report.partial:,} cut off" if report.partial else ""))
+        if report.problem:
+            output.note(f"{report.path}: {report.problem}")
+    output.write("\n".join(lines), None)

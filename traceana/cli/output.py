@@ -1,0 +1,56 @@
+"""Where results go: a file, written whole or not at all, or standard output."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from traceana.errors import TraceanaError
+
+
+def write(text: str, output: str | None) -> None:
+    """Writes to `output` (temporary file beside it, synced, renamed) or to standard output when it is None or `-`.
+
+    Raises TraceanaError when the file cannot be written.
+    """
+    if not text.endswith("\n"):
+        text += "\n"
+    if output is None or output == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    target = Path(output)
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(name).chmod(0o644)
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise TraceanaError(f"{output}: cannot be written: {error.strerror or error}") from error
+
+
+def width() -> int:
+    """Columns to draw for: the terminal's, COLUMNS where set, else 100."""
+    return shutil.get_terminal_size(fallback=(100, 40)).columns
+
+
+def color(output: str | None) -> bool:
+    """True when the report goes to a terminal and NO_COLOR is not set."""
+    return output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def note(text: str) -> None:
+    """A line for the user beside the report: standard error, control characters made visible."""
+    from traceana.report.escape import plain
+
+    sys.stderr.write(plain(text) + "\n")

@@ -1,0 +1,116 @@
+"""Tables of a run to its Facts. The only place that knows which tables feed which facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from traceana.facts import (
+    acceptance,
+    capacity,
+    collectives,
+    cycles,
+    graphs,
+    incidents,
+    locate,
+    regimes,
+    settings,
+    stability,
+    startup,
+    windows,
+)
+from traceana.facts.model import Acceptance, Facts, Identity, Parallelism, Speculation
+from traceana.store.dataset import Tables
+from traceana_parsers.schema import empty
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def build(tables: Tables) -> Facts:
+    """All facts of a run. Needs the tables `inputs`, `decode_samples`, `prefill_samples`, `spec_samples`, `cycles`,
+    `events` and `settings`; each may be empty."""
+    inputs, events = tables.frame("inputs"), tables.frame("events")
+    decode, prefill, spec_rows = (tables.frame(t) for t in ("decode_samples", "prefill_samples", "spec_samples"))
+    cycle_rows = tables.frame("cycles")
+    where = locate.locator(inputs)
+    found = settings.settings(tables.frame("settings"), where)
+    who = settings.identity(found, events, inputs["format"].to_list(), where)
+    engine = who.engine.value or ("vllm" if spec_rows.height else "sglang")
+    drafting = acceptance.drafting_lines(decode, spec_rows)
+    spec = settings.speculation(found, events, drafting, decode.height > 0, acceptance.inferred_width(decode), where)
+    view, earned, spec, newest_first = _windows(engine, decode, prefill, spec_rows, spec, who.version.value, where)
+    view = regimes.with_levels(view)
+    k = spec.k.value if spec.k.known else acceptance.positions(spec_rows)
+    per_request = k if spec.active.value else 0
+    levels = regimes.regimes(view, per_request, where)
+    facts = Facts(
+        inputs=locate.input_facts(inputs),
+        identity=who,
+        parallelism=settings.parallelism(found, events, decode, where),
+        speculation=spec,
+        settings=found,
+        windows=regimes.window_facts(view, newest_first, where),
+        regimes=levels,
+        context_regimes=regimes.context_regimes(view, per_request, where),
+        streams=regimes.stream_facts(view, where) if view.height else (),
+        drivers=regimes.drivers(view),
+        acceptance=earned,
+        graphs=graphs.graph_facts(view, events, found, k, _last(events, view), where),
+        capacity=capacity.capacity(view, prefill, events, found, where),
+        collectives=collectives.statements(events, where),
+        nccl=collectives.nccl_facts(events, found, where),
+        startup=startup.startup(events, where),
+        incidents=incidents.incidents(events, where),
+        last_seen=incidents.last_seen({"events": events, "decode_samples": decode, "prefill_samples": prefill}, where),
+        stability=stability.stability(view, events, where),
+    )
+    return replace(facts, cycle=cycles.cycle_facts(cycle_rows, events, facts.main_regime, where))
+
+
+def run_facts(tables: Tables) -> tuple[Identity, Parallelism, Speculation]:
+    """Who ran, on how many ranks, and how it speculated, without reading the stats lines (for the `runs` table)."""
+    inputs, events = tables.frame("inputs"), tables.frame("events")
+    decode, spec_rows = empty("decode_samples"), tables.frame("spec_samples")
+    where = locate.locator(inputs)
+    found = settings.settings(tables.frame("settings"), where)
+    who = settings.identity(found, events, inputs["format"].to_list(), where)
+    ranks = settings.parallelism(found, events, decode, where)
+    return who, ranks, settings.speculation(found, events, spec_rows.height > 0, False, None, where)
+
+
+def _last(events: pl.DataFrame, view: pl.DataFrame) -> object:
+    times = [t for t in (events["ts"].max(), view["ts"].max()) if t is not None]
+    return max(times) if times else None  # type: ignore[type-var]
+
+
+def _windows(
+    engine: str,
+    decode: pl.DataFrame,
+    prefill: pl.DataFrame,
+    spec_rows: pl.DataFrame,
+    spec: Speculation,
+    version: str | None,
+    where: locate.Locator,
+) -> tuple[pl.DataFrame, Acceptance, Speculation, bool]:
+    """Windows in time order, what drafting earns, the settings as the windows show them, and whether a file was pasted
+    newest first."""
+    speculating = spec.active.value is True
+    rows = windows.streams(decode)
+    turned = windows.in_time_order(decode).newest_first
+    if engine == "vllm" or (engine not in ("sglang", "vllm") and spec_rows.height):
+        v1 = spec_rows.filter(spec_rows["form"] != "vllm_v0")
+        joined = windows.streams(windows.join_vllm(decode, v1))
+        k = spec.k.value if spec.k.known else acceptance.positions(v1)
+        bonus, words = acceptance.printed_with_bonus(v1, k, version)
+        if spec.drafts_every_step is None and acceptance.skips_steps(joined, k):
+            spec = replace(spec, drafts_every_step=False)
+        every_step = spec.drafts_every_step is not False
+        view = windows.vllm(joined, k, every_step, speculating, bonus)
+        if spec_rows.height and (spec_rows["form"] == "llamacpp").all():
+            return view.select(windows.COLUMNS), acceptance.llamacpp(spec_rows, where), spec, turned
+        earned = acceptance.vllm(view, spec_rows, spec, bonus, words, where)
+    else:
+        view = windows.sglang(rows, prefill, speculating)
+        earned = acceptance.sglang(view, spec, version, where)
+    return view.select(windows.COLUMNS), earned, spec, turned

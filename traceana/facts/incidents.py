@@ -1,0 +1,168 @@
+"""Crashes, hangs, failed starts: what happened first, on which rank, and where it stood."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from traceana.facts.events import of_kind, pid_ranks, rank_of, rows
+from traceana.facts.locate import Locator
+from traceana.facts.model import Incident, RankActivity
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: event kind -> incident kind
+_KINDS = {
+    "watchdog": "watchdog",
+    "scheduler_exception": "exception",
+    "worker_exception": "exception",
+    "engine_dead": "engine_dead",
+    "worker_died": "worker_died",
+    "subprocess_crashed": "worker_died",
+    "start_failed": "start_failed",
+    "sigquit": "sigquit",
+    "killed": "killed",
+    "health_check": "health_check",
+    "shm_too_small": "shm_too_small",
+    "out_of_memory": "out_of_memory",
+    "capture_failed": "out_of_memory",
+    "custom_cuda_error": "exception",
+    "cuda_error": "exception",
+    "fatal_signal": "worker_died",
+    "nccl_timeout": "collective_timeout",
+    "context_length": "context_length",
+    "exception": "exception",
+    "traceback": "exception",
+}
+#: an exception is an incident of its own only beside one of these, or at the very end of the log
+_FATAL = {"watchdog", "engine_dead", "worker_died", "start_failed", "sigquit", "collective_timeout"}
+_FRAME = re.compile(r"^\s*(?:sglang-\d+\s*\|\s*)?(\S+ \([\w./-]+\.py:\d+\))\s*$")
+_THREAD = re.compile(r'Thread \S+ \((?:active|idle)[^)]*\): "MainThread"')
+_LAST_ERROR = re.compile(r"(?:^|\] |\s)([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)|AssertionError)(?::\s*(.*))?$")
+_HEAD = re.compile(r"^(?:\([^)]*pid=\d+\) )?(?:[A-Z]+ \d\d-\d\d [\d:]{8} \[[^\]]+\] ?)?")
+_MOST = 200
+
+
+def incidents(events: pl.DataFrame, where: Locator) -> tuple[Incident, ...]:
+    """All incidents in reading order; deaths that follow an orderly shutdown are left out."""
+    ranks = pid_ranks(events)
+    frames = _pyspy(events, ranks)
+    stop = _shutdown(events)
+    found: list[Incident] = []
+    sites = {r["line"]: r["subject"] for r in rows(of_kind(events, "argument_site"))}
+    for row in rows(of_kind(events, *_KINDS).head(_MOST * 5)):
+        if stop is not None and (row["file_id"], row["line"]) > stop and not _before_shutdown(found):
+            continue
+        rank = rank_of(row, ranks)
+        kind, text = _classify(row, sites)
+        if kind is None:
+            continue
+        found.append(Incident(kind, row["ts"], rank, text, where.at(row), frames.get(rank, ())))
+        if len(found) >= _MOST:
+            break
+    return tuple(_with_dumps(found, events, ranks, frames, where))
+
+
+def _before_shutdown(found: list[Incident]) -> bool:
+    return any(i.kind in _FATAL for i in found)
+
+
+def _shutdown(events: pl.DataFrame) -> tuple[int, int] | None:
+    for row in rows(of_kind(events, "shutdown")):
+        return row["file_id"], row["line"]
+    return None
+
+
+def _classify(row: dict[str, Any], sites: dict[int, str]) -> tuple[str | None, str]:
+    """The incident kind and its text; exceptions become argument errors when they are the known ones."""
+    kind = _KINDS[row["kind"]]
+    text = row["text"] or ""
+    if row["kind"] == "traceback":
+        return None, ""  # its last line is an event of its own
+    if row["kind"] in ("scheduler_exception", "worker_exception", "start_failed", "engine_dead"):
+        last = _last_error(row["follow"])
+        return kind, last or text
+    if kind == "exception":
+        name = row["subject"] or ""
+        message = str(row["attrs"].get("message") or "")
+        text = f"{name}: {message}" if message else name
+        near = [site for line, site in sites.items() if 0 <= row["line"] - line <= 4]
+        if name.endswith("AssertionError") and near and not message:
+            return "argument_error", f"AssertionError at `{near[0]}`"
+        if "'NoneType' and 'int'" in message and ("'>'" in message or near):
+            return "argument_error", text + (f" at `{near[0]}`" if near else "")
+        if "OutOfMemoryError" in name or "out of memory" in message.lower():
+            return "out_of_memory", text
+        if "d2t" in message or "draft vocab" in message.lower():
+            return "draft_vocab", text
+        if "context_length (" in message:
+            return None, ""
+    return kind, text
+
+
+def _last_error(follow: str | None) -> str | None:
+    """The last exception line of a traceback, without the prefixes vLLM puts on each line."""
+    found = None
+    for line in (follow or "").splitlines():
+        match = _LAST_ERROR.search(_HEAD.sub("", line.strip()))
+        if match:
+            found = f"{match[1]}: {match[2]}" if match[2] else match[1]
+            if line.startswith((" ", "\t")):
+                continue
+            break
+    return found
+
+
+def _pyspy(events: pl.DataFrame, ranks: dict[int, int]) -> dict[int | None, tuple[str, ...]]:
+    """Rank -> frames of its main thread, innermost first."""
+    found: dict[int | None, tuple[str, ...]] = {}
+    for row in rows(of_kind(events, "pyspy")):
+        inside, frames = False, []
+        for line in (row["follow"] or "").splitlines():
+            if "Pyspy dump for PID" in line:
+                break
+            if _THREAD.search(line):
+                inside, frames = True, []
+            elif "Thread " in line and "MainThread" not in line and inside and frames:
+                break
+            elif inside and (match := _FRAME.match(line)):
+                frames.append(match[1])
+        found[rank_of(row, ranks)] = tuple(frames[:12])
+    return found
+
+
+def _with_dumps(
+    found: list[Incident],
+    events: pl.DataFrame,
+    ranks: dict[int, int],
+    frames: dict[int | None, tuple[str, ...]],
+    where: Locator,
+) -> list[Incident]:
+    """Adds an incident for each rank that was dumped but logged no timeout of its own."""
+    have = {i.rank for i in found if i.kind == "watchdog"}
+    for row in rows(of_kind(events, "pyspy")):
+        rank = rank_of(row, ranks)
+        if rank not in have and frames.get(rank):
+            found.append(Incident("stack_dump", row["ts"], rank, row["text"] or "", where.at(row), frames[rank]))
+    return found
+
+
+def last_seen(tables: dict[str, pl.DataFrame], where: Locator) -> tuple[RankActivity, ...]:
+    """The last recognised line of each TP rank, in any table."""
+    import polars as pl
+
+    latest: dict[int, dict[str, Any]] = {}
+    for name, frame in tables.items():
+        ranked = frame.filter(pl.col("tp").is_not_null())
+        if name == "events":
+            ranked = ranked.filter(~pl.col("kind").is_in(["watchdog", "pyspy", "pyspy_failed", "sigquit"]))
+        columns = [c for c in ("file_id", "line", "byte_offset", "ts", "tp", "text") if c in ranked.columns]
+        for row in ranked.select(columns).group_by("tp").tail(1).iter_rows(named=True):
+            kept = latest.get(row["tp"])
+            if kept is None or (row["file_id"], row["line"]) > (kept["file_id"], kept["line"]):
+                latest[row["tp"]] = {"text": f"a line of {name}", **row}
+    return tuple(
+        RankActivity(rank, row["ts"], row["text"] or "", where.at(row, row.get("text")))
+        for rank, row in sorted(latest.items())
+    )

@@ -1,0 +1,103 @@
+"""Spread, trend and step changes of steady throughput at the most common load."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from traceana.facts.events import of_kind, rows
+from traceana.facts.locate import Locator
+from traceana.facts.model import Evidence, Stability
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_MIN_SEGMENT = 5  # windows on each side of a step change
+_MIN_T = 6.0  # Welch's t of the two sides; chosen so that pure noise of 200 windows stays below it
+_MIN_STEP = 0.15  # relative change of the mean
+_AROUND = 10
+
+
+def stability(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> Stability:
+    """How even the run was, at the load level with the most steady windows."""
+    import polars as pl
+
+    jit = of_kind(events, "jit_stall")
+    base = Stability(
+        jit_stalls=jit.height,
+        jit_evidence=tuple(where.at(r) for r in rows(jit.head(3))),
+        eplb_then_drop=_eplb(windows, events, where),
+    )
+    steady = windows.filter(pl.col("steady") & (pl.col("gen_tps") > 0))
+    if steady.height < 2:
+        return base
+    level = steady["level"].mode().max()
+    at = steady.filter(pl.col("level") == level).sort("seq")
+    mean, deviation = at["gen_tps"].mean(), at["gen_tps"].std()
+    cv = deviation / mean if isinstance(deviation, float) and isinstance(mean, float) and mean else None
+    return Stability(
+        running=int(level) if isinstance(level, int) else None,
+        n=at.height,
+        cv=cv,
+        trend_per_hour=_trend(at, "gen_tps"),
+        accept_trend_per_hour=_trend(steady.sort("seq"), "accept_length"),
+        step_change=_step(at, where),
+        jit_stalls=base.jit_stalls,
+        jit_evidence=base.jit_evidence,
+        eplb_then_drop=base.eplb_then_drop,
+    )
+
+
+def _trend(at: pl.DataFrame, column: str) -> float | None:
+    """Relative change per hour by least squares; None under 10 windows or an hour's tenth."""
+    import polars as pl
+
+    timed = at.filter(pl.col("ts").is_not_null() & pl.col(column).is_not_null())
+    if timed.height < 10:
+        return None
+    frame = timed.select(
+        ((pl.col("ts") - pl.col("ts").min()).dt.total_milliseconds() / 3.6e6).alias("hours"),
+        pl.col(column).alias("value"),
+    )
+    hours, mean = frame["hours"], frame["value"].mean()
+    if not isinstance(mean, float) or mean == 0 or (hours.max() or 0) < 0.1:  # type: ignore[operator]
+        return None
+    slope = frame.select(pl.cov("hours", "value") / pl.col("hours").var()).item()
+    return float(slope) / mean if slope is not None and math.isfinite(slope) else None
+
+
+def _step(at: pl.DataFrame, where: Locator) -> tuple[float, float, Evidence] | None:
+    """The best split of the series into two levels, when the levels differ clearly (Welch's t on both sides)."""
+    import numpy as np
+
+    values = at["gen_tps"].to_numpy()
+    n = len(values)
+    if n < 2 * _MIN_SEGMENT:
+        return None
+    sums, squares = np.cumsum(values), np.cumsum(values**2)
+    cut = np.arange(_MIN_SEGMENT, n - _MIN_SEGMENT + 1)
+    left, right = sums[cut - 1] / cut, (sums[-1] - sums[cut - 1]) / (n - cut)
+    var_left = np.maximum(squares[cut - 1] / cut - left**2, 0)
+    var_right = np.maximum((squares[-1] - squares[cut - 1]) / (n - cut) - right**2, 0)
+    error = np.sqrt(var_left / cut + var_right / (n - cut)) + 1e-9
+    t = np.abs(left - right) / error
+    best = int(np.argmax(t))
+    before, after = float(left[best]), float(right[best])
+    if t[best] < _MIN_T or abs(after - before) < _MIN_STEP * max(before, after):
+        return None
+    return before, after, where.at(at.row(int(cut[best]), named=True))
+
+
+def _eplb(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> tuple[Evidence, float, float] | None:
+    """An EPLB weight move with the mean accept length of the windows before and after it, when it fell by a fifth."""
+    import polars as pl
+
+    with_length = windows.filter(pl.col("accept_length").is_not_null())
+    for row in rows(of_kind(events, "eplb").unique(["file_id", "ts"], keep="first", maintain_order=True)):
+        same = pl.col("file_id") == row["file_id"]
+        before = with_length.filter(same & (pl.col("line") < row["line"])).tail(_AROUND)["accept_length"].mean()
+        after = with_length.filter(same & (pl.col("line") > row["line"])).head(_AROUND)["accept_length"].mean()
+        fell: Any = isinstance(before, float) and isinstance(after, float) and (after - 1) < 0.8 * (before - 1)
+        if fell:
+            return where.at(row), before, after  # type: ignore[return-value]
+    return None

@@ -1,0 +1,1 @@
+"""Drawing a Diagnosis: terminal, Markdown, JSON. Nothing here computes."""

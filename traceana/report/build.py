@@ -1,0 +1,255 @@
+"""Facts and the rules' outcomes to a Diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from traceana.facts.model import Facts, Spread
+from traceana.report.diagnosis import (
+    AcceptanceReport,
+    Cycle,
+    Diagnosis,
+    ExplainsReport,
+    FindingReport,
+    InputReport,
+    NotChecked,
+    Part,
+    RunInfo,
+    StageReport,
+    WindowReport,
+)
+from traceana.report.verdict import levels, verdict
+from traceana.rules.interface import CannotTell, Clear, Confidence, Finding, Outcome, Rule, Severity
+
+_SEVERITY = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
+_CONFIDENCE = {Confidence.HIGH: 0, Confidence.MEDIUM: 1, Confidence.LOW: 2}
+
+#: how to see inside a cycle, by engine
+_INSIDE = {
+    "sglang": "start the server with SGLANG_ENABLE_METRICS_DEVICE_TIMER=1 --enable-metrics (SGLang >= 0.5.7; draft and verify "
+    "apart from 0.5.15) and scrape /metrics, or capture a profile with POST /start_profile",
+    "vllm": "start the server with --enable-logging-iteration-details (vLLM >= 0.14) for the time of every step, and capture a "
+    "torch profile with VLLM_CUSTOM_SCOPES_FOR_PROFILING=1 for draft and verify apart",
+}
+
+
+def diagnosis(
+    facts: Facts,
+    outcomes: Sequence[tuple[Rule, Outcome]],
+    baseline: Facts | None = None,
+    baseline_outcomes: Sequence[tuple[Rule, Outcome]] = (),
+) -> Diagnosis:
+    """The whole answer for a run, with the baseline's own diagnosis inside when there is one."""
+    findings = ordered([(rule, o) for rule, o in outcomes if isinstance(o, Finding)])
+    return Diagnosis(
+        run=_run(facts),
+        verdict=verdict(facts, baseline, [finding for _, finding in findings]),
+        cycle=_cycle(facts),
+        acceptance=_acceptance(facts),
+        levels=levels(facts, baseline),
+        windows=_windows(facts),
+        windows_total=facts.windows.n,
+        windows_steady=facts.windows.n_steady,
+        startup=tuple(StageReport(s.name, s.seconds, s.rank) for s in facts.startup.stages),
+        streams=_streams(facts),
+        findings=tuple(_finding(rule, finding) for rule, finding in findings),
+        not_checked=_not_checked(facts, outcomes),
+        clear=tuple(rule.code for rule, outcome in outcomes if isinstance(outcome, Clear)),
+        inputs=tuple(
+            InputReport(i.path, i.format, i.lines, i.recognised, i.unread, i.partial, i.problem, i.unread_example)
+            for i in facts.inputs
+        ),
+        baseline=None if baseline is None else diagnosis(baseline, baseline_outcomes),
+    )
+
+
+def ordered(findings: list[tuple[Rule, Finding]]) -> list[tuple[Rule, Finding]]:
+    """Most severe first, then by the time they can explain, then by confidence."""
+
+    def key(item: tuple[Rule, Finding]) -> tuple[float, ...]:
+        finding = item[1]
+        explains = finding.explains_ms_per_token.high_ms if finding.explains_ms_per_token else 0.0
+        return _SEVERITY[finding.severity], -explains, _CONFIDENCE[finding.confidence]
+
+    return sorted(findings, key=key)
+
+
+def _run(facts: Facts) -> RunInfo:
+    spec, ranks, who = facts.speculation, facts.parallelism, facts.identity
+    named = {
+        "active": spec.active.value,
+        "method": spec.method.value,
+        "draft_model": spec.draft_model.value,
+        "num_steps": spec.num_steps.value,
+        "topk": spec.topk.value,
+        "num_draft_tokens": spec.num_draft_tokens.value,
+        "k": spec.k.value,
+        "adaptive": spec.adaptive.value,
+    }
+    return RunInfo(
+        engine=who.engine.value,
+        version=who.version.value,
+        model=who.model.value,
+        quantization=who.quantization.value,
+        nccl_version=who.nccl_version.value,
+        tp=ranks.tp.value,
+        pp=ranks.pp.value,
+        dp=ranks.dp.value,
+        ep=ranks.ep.value,
+        speculative={key: value for key, value in named.items() if value is not None},
+        span_s=facts.windows.span_s,
+        lines=sum(i.lines for i in facts.inputs),
+        unread=sum(i.unread for i in facts.inputs),
+        load_levels=len(facts.regimes),
+        notes=_notes(facts),
+    )
+
+
+def _notes(facts: Facts) -> tuple[str, ...]:
+    notes = []
+    asked, used = facts.speculation.num_draft_tokens_asked.value, facts.speculation.num_draft_tokens
+    if asked is not None:
+        notes.append(f"num_draft_tokens {asked} was asked for, {used.value} are in use: {used.reason}")
+    if facts.windows.newest_first:
+        notes.append("the log is pasted newest first; it was read in the order of time")
+    notes.extend(_stream_notes(facts))
+    notes.extend(_protocol_notes(facts))
+    if facts.capacity.kv_tokens.value is not None:
+        notes.append(f"KV pool {facts.capacity.kv_tokens.value:,} tokens")
+    return tuple(notes)
+
+
+def _stream_notes(facts: Facts) -> list[str]:
+    """The sum over DP ranks or engines: each prints only its own share."""
+    if len(facts.streams) < 2:
+        return []
+    total = sum(s.gen_tps.median for s in facts.streams)
+    lengths = [s.accept_length.median for s in facts.streams if s.accept_length is not None]
+    spread = f", accept length {min(lengths):.2f} to {max(lengths):.2f}" if lengths else ""
+    return [f"{len(facts.streams)} ranks or engines print their own lines: {total:.0f} tok/s together{spread}"]
+
+
+def _protocol_notes(facts: Facts) -> list[str]:
+    """NCCL's choice per size, the only log source of the protocol in use (kernel names never tell it)."""
+    asked = {e.name: e.value for p in facts.nccl.processes for e in p.env if e.name in ("NCCL_PROTO", "NCCL_ALGO")}
+    wanted = f", with {', '.join(f'{k}={v}' for k, v in sorted(asked.items()))} set" if asked else ""
+    return [
+        f"NCCL ran {collective} of {size:,} bytes by {algorithm}/{protocol} (its TUNING line{wanted})"
+        for collective, size, algorithm, protocol in facts.nccl.protocols[:4]
+    ]
+
+
+def _cycle(facts: Facts) -> Cycle:
+    total = facts.cycle.total_ms
+    return Cycle(
+        total_ms=total.value,
+        provenance=total.provenance.value if total.known else None,
+        at_running=facts.cycle.batch,
+        parts=tuple(
+            Part(p.name, p.ms, p.ms / total.value if total.value else 0.0, p.provenance.value)
+            for p in facts.cycle.parts
+        ),
+        source=facts.cycle.source,
+        reason=None if total.known else total.reason,
+    )
+
+
+def _acceptance(facts: Facts) -> AcceptanceReport:
+    a = facts.acceptance
+    return AcceptanceReport(
+        accept_length=a.accept_length.value,
+        accept_rate=a.accept_rate.value,
+        per_position=a.per_position.value or (),
+        coverage=a.coverage.value,
+        tokens_per_cycle=a.tokens_per_cycle.value,
+        ceiling=a.ceiling,
+        printed_accept_length=a.printed_accept_length,
+        printed_accept_rate=a.printed_accept_rate,
+        definition=a.definition,
+        samples=a.n_samples,
+        reason=a.accept_length.reason if not a.accept_length.known else None,
+    )
+
+
+def _windows(facts: Facts) -> tuple[WindowReport, ...]:
+    """The sampled windows; a window begins where the one before it of the same stream ended."""
+    last: dict[str, str] = {}
+    out = []
+    for w in facts.windows.sample:
+        end = w.ts.isoformat(sep=" ") if w.ts else None
+        out.append(
+            WindowReport(
+                start=last.get(w.stream) if facts.windows.n == len(facts.windows.sample) else None,
+                end=end,
+                stream=w.stream,
+                running=w.running,
+                gen_tps=w.gen_tps,
+                accept_length=w.accept_length,
+                cycle_ms=w.cycle_ms,
+                steady=w.steady,
+                reason=w.reason,
+                line=w.evidence.line,
+            )
+        )
+        if end is not None:
+            last[w.stream] = end
+    return tuple(out)
+
+
+def _streams(facts: Facts) -> tuple[dict[str, str | int | float | None], ...]:
+    def median(spread: Spread | None) -> float | None:
+        return None if spread is None else spread.median
+
+    return tuple(
+        {
+            "name": s.name,
+            "windows": s.n_windows,
+            "running": median(s.running),
+            "gen_tps": median(s.gen_tps),
+            "accept_length": median(s.accept_length),
+        }
+        for s in facts.streams
+    )
+
+
+def _finding(rule: Rule, finding: Finding) -> FindingReport:
+    explains = finding.explains_ms_per_token
+    return FindingReport(
+        code=finding.code,
+        name=rule.name,
+        title=finding.title,
+        severity=finding.severity.value,
+        confidence=finding.confidence.value,
+        why=finding.why,
+        fix=finding.fix,
+        confirm=finding.confirm,
+        rivals=finding.rivals,
+        explains_ms_per_token=None
+        if explains is None
+        else ExplainsReport(explains.low_ms, explains.high_ms, explains.provenance.value, explains.basis),
+        evidence=finding.evidence,
+    )
+
+
+def _not_checked(facts: Facts, outcomes: Sequence[tuple[Rule, Outcome]]) -> tuple[NotChecked, ...]:
+    """What the inputs could not answer, questions with one cure together."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for rule, outcome in outcomes:
+        if isinstance(outcome, CannotTell):
+            groups.setdefault((outcome.reason, outcome.capture), []).append(rule.code)
+    names = {rule.code: rule.name.replace("-", " ") for rule, _ in outcomes}
+    found = [
+        NotChecked(", ".join(names[c] for c in codes), reason, capture, tuple(codes))
+        for (reason, capture), codes in groups.items()
+    ]
+    if facts.cycle.total_ms.value is not None and all(p.name == "unknown" for p in facts.cycle.parts):
+        capture = _INSIDE.get(facts.identity.engine.value or "", "capture a profile of a few cycles")
+        found.insert(
+            0,
+            NotChecked(
+                f"where the {facts.cycle.total_ms.value:.1f} ms of a cycle go",
+                "the log holds no timer lines and no trace was given",
+                capture,
+            ),
+        )
+    return tuple(found)

@@ -1,0 +1,163 @@
+"""The lists of the page: findings, start-up stages, streams, what was not checked, input files."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from traceana.report.diagnosis import Diagnosis, FindingReport, InputReport, NotChecked
+from traceana.report.page import Item, Labelled, Row, Section, Table
+from traceana.report.text import FAMILIES, NONE, count, figure, letter, place, places, span, two, whole
+
+#: rows of a list that are drawn before the rest is only counted
+MAX_STREAMS = 16
+MAX_STAGES = 24
+MAX_INPUTS = 12
+
+_STREAM_COLUMNS = {
+    "n_windows": "windows",
+    "gen_tps": "tok/s",
+    "accept_length": "accept length",
+    "tokens_per_cycle": "tokens/cycle",
+    "cycle_ms": "cycle ms",
+}
+_ONE_DECIMAL = ("gen_tps", "cycle_ms")
+_TWO_DECIMALS = ("accept_length", "tokens_per_cycle", "accept_rate", "speedup", "break_even_accept_length")
+
+
+def findings(diagnosis: Diagnosis) -> Section:
+    """The findings, or that there are none, and what was looked at."""
+    looked = _looked(diagnosis.clear)
+    if not diagnosis.findings:
+        return Section("Findings", lead=(f"No findings. {looked or 'No rule could look: see Not checked.'}",))
+    items = tuple(_item(n, finding) for n, finding in enumerate(diagnosis.findings, 1))
+    texts = (Labelled("", (looked,)),) if looked else ()
+    return Section("Findings", aside="severity · confidence", items=items, texts=texts)
+
+
+def _looked(clear: tuple[str, ...]) -> str:
+    if not clear:
+        return ""
+    families = Counter(FAMILIES.get(code[:3], code[:3]) for code in clear)
+    named = " · ".join(f"{family} {n}" for family, n in families.items())
+    return f"{count(len(clear), 'rule')} looked and found nothing: {named}"
+
+
+def _item(number: int, finding: FindingReport) -> Item:
+    rows: list[tuple[str, tuple[str, ...]]] = []
+    if (part := finding.explains_ms_per_token) is not None:
+        how = letter(part.provenance) or part.provenance
+        amount = f"{span(figure(part.low), figure(part.high))} ms per token ({how})"
+        rows.append(("explains", (f"{amount}: {part.basis}" if part.basis else amount,)))
+    rows.append(("seen in", (places(finding.evidence),) if finding.evidence else ()))
+    rows.append(("why", (finding.why,) if finding.why else ()))
+    rows.append(("also fits", (" · ".join(finding.rivals),) if finding.rivals else ()))
+    rows.append(("settle", (finding.confirm,) if finding.confirm else ()))
+    rows.append(("fix", finding.fix))
+    return Item(
+        number,
+        finding.code,
+        finding.name,
+        finding.title,
+        finding.severity,
+        finding.confidence,
+        tuple(Labelled(label, texts) for label, texts in rows if texts),
+        finding.evidence,
+    )
+
+
+def startup(diagnosis: Diagnosis) -> Section | None:
+    """Shown when it is the story: no load table, or a crash or hang."""
+    unstable = any(f.code.startswith("STB") and f.severity == "critical" for f in diagnosis.findings)
+    if not diagnosis.startup or (diagnosis.levels and not unstable):
+        return None
+    stages = diagnosis.startup[:MAX_STAGES]
+    rows = tuple(Row(s.name, (figure(s.seconds), NONE if s.rank is None else str(s.rank))) for s in stages)
+    hidden = len(diagnosis.startup) - len(stages)
+    aside = f"{len(stages)} of {len(diagnosis.startup)} stages shown" if hidden else ""
+    return Section("Start-up", aside=aside, tables=(Table("stage", ("seconds", "rank"), rows),))
+
+
+def streams(diagnosis: Diagnosis) -> Section | None:
+    """The streams of stats lines (DP ranks, engines), when there is more than one."""
+    every = diagnosis.streams
+    if len(every) < 2:
+        return None
+    keys = [key for key in dict.fromkeys(key for row in every for key in row) if key != "name"]
+    shown = _extreme(every) if len(every) > MAX_STREAMS else every
+    rows = tuple(Row(str(row.get("name") or NONE), tuple(_any(key, row.get(key)) for key in keys)) for row in shown)
+    table = Table("stream", tuple(_STREAM_COLUMNS.get(key, key.replace("_", " ")) for key in keys), rows)
+    few = f"{len(shown)} of {len(every)} shown: the slowest and the fastest" if len(shown) < len(every) else ""
+    return Section("Streams", aside=few, tables=(table,))
+
+
+_Stream = dict[str, str | int | float | None]
+
+
+def _extreme(streams: tuple[_Stream, ...]) -> tuple[_Stream, ...]:
+    """Half of the room for the slowest streams, half for the fastest, in input order."""
+
+    def speed(i: int) -> float:
+        value = streams[i].get("gen_tps")
+        return value if isinstance(value, int | float) else 0.0
+
+    order = sorted(range(len(streams)), key=speed)
+    half = MAX_STREAMS // 2
+    return tuple(streams[i] for i in sorted(order[:half] + order[-half:]))
+
+
+def _any(key: str, value: str | int | float | None) -> str:
+    if value is None:
+        return NONE
+    if isinstance(value, str):
+        return value
+    if key in _TWO_DECIMALS:
+        return two(value)
+    return whole(value) if float(value).is_integer() and key not in _ONE_DECIMAL else figure(value)
+
+
+def not_checked(rows: tuple[NotChecked, ...]) -> Section | None:
+    """Questions with the same capture stand together: one command answers them all."""
+    if not rows:
+        return None
+    by_capture: dict[str, list[str]] = {}
+    for row in rows:
+        by_capture.setdefault(row.capture, []).append(f"{row.what} ({row.reason})" if row.reason else row.what)
+    texts = tuple(
+        Labelled("", (" · ".join(questions), *([f"capture: {capture}"] if capture else [])))
+        for capture, questions in by_capture.items()
+    )
+    return Section("Not checked", texts=texts)
+
+
+def inputs(diagnosis: Diagnosis) -> Section | None:
+    """The input files, those with a problem or unread lines first."""
+    rows = [("", row) for row in diagnosis.inputs]
+    if diagnosis.baseline is not None:
+        rows += [("baseline ", row) for row in diagnosis.baseline.inputs]
+    if not rows:
+        return None
+    rows.sort(key=lambda pair: not _troubled(pair[1]))  # stable: those with a problem first
+    texts = [Labelled("", (f"{role}{_input(row)}", *_trouble(row))) for role, row in rows[:MAX_INPUTS]]
+    if len(rows) > MAX_INPUTS:
+        texts.append(Labelled("", (f"{count(len(rows) - MAX_INPUTS, 'more file')}",)))
+    return Section("Inputs", texts=tuple(texts))
+
+
+def _troubled(row: InputReport) -> bool:
+    return bool(row.problem or row.unread or row.partial or row.format == "unknown")
+
+
+def _input(row: InputReport) -> str:
+    pieces = [f"{row.path}: {row.format}, {count(row.lines, 'line')}", f"{row.recognised:,} gave a row"]
+    if row.partial:
+        pieces.append(f"{row.partial:,} read in part")
+    pieces.append(f"{row.unread:,} unread")
+    return ", ".join(pieces)
+
+
+def _trouble(row: InputReport) -> tuple[str, ...]:
+    out = [row.problem] if row.problem else []
+    if row.unread and (example := row.unread_example) is not None:
+        where = place(example) if example.line is None else f"line {example.line}"
+        out.append(f"unread, e.g. {where}: {example.text or ''}".rstrip(": "))
+    return tuple(out)

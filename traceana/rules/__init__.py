@@ -1,0 +1,1 @@
+"""The catalogue of causes. One module per rule; `registry.RULES` finds them; `traceana explain` prints them."""

@@ -1,0 +1,203 @@
+"""Last words of servers, and what they mean. A table: texts to find, the meaning, what to do, what else fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from traceana.rules.interface import Confidence
+
+
+@dataclass(frozen=True, slots=True)
+class KnownText:
+    """One known end. `texts`: any of them (lower case) marks it. `kind`: the incident kind that means the same."""
+
+    texts: tuple[str, ...]
+    title: str
+    meaning: str
+    fix: tuple[str, ...]
+    rivals: tuple[str, ...]
+    confidence: Confidence
+    source: str
+    kind: str | None = None
+
+
+#: the first row that matches counts: the more specific ones come first
+KNOWN_TEXTS: tuple[KnownText, ...] = (
+    KnownText(
+        ("/dev/shm/nccl-",),
+        "NCCL found no room in /dev/shm",
+        "NCCL's shared-memory transport could not create its segment: containers get 64 MB of /dev/shm by default.",
+        (
+            "start the container with --shm-size 16g or --ipc=host",
+            "in Kubernetes mount an emptyDir with medium: Memory",
+        ),
+        (),
+        Confidence.HIGH,
+        "vllm #1710, xinference #1622",
+        "shm_too_small",
+    ),
+    KnownText(
+        ("draft_id_to_target_id", "'d2t'", '"d2t"', "draft_vocab_size"),
+        "the drafter's vocabulary map does not fit this engine",
+        "An EAGLE-3 checkpoint carries a map from draft to target tokens (d2t) only when its vocabulary is smaller "
+        "than the target's; the loader found a map it has no place for, or missed one.",
+        (
+            "use the checkpoint that belongs to this target; remove d2t and t2d where both vocabularies are the same",
+            "check draft_vocab_size in the drafter's config.json against vocab_size",
+        ),
+        ("a drafter made for another target",),
+        Confidence.HIGH,
+        "vLLM 0.32 with such a checkpoint",
+        "draft_vocab",
+    ),
+    KnownText(
+        ("check_eq(mat1.size", "mat1 and mat2 shapes cannot be multiplied", "mat1.size(ndim - 1), k) failed"),
+        "a matrix of the drafter has another width than its input",
+        "With EAGLE-3 this is what a wrong number of auxiliary hidden states gives: the drafter's first layer expects "
+        "three of the target's layers and gets fewer, because the default layers coincide on a shallow target, or "
+        "because the drafter was trained on other layers.",
+        (
+            "name three different auxiliary layers in the drafter's config (eagle_aux_hidden_state_layer_ids)",
+            "check that drafter and target belong together (hidden_size)",
+        ),
+        ("a target and a drafter of different hidden size",),
+        Confidence.MEDIUM,
+        "vLLM 0.32, EAGLE-3 on a 4-layer target",
+    ),
+    KnownText(
+        ("sigill", "illegal instruction", "exit code: -4", "exit code -4"),
+        "a worker hit an instruction that its processor does not have",
+        "The build uses instructions this CPU or VM does not offer (AMX or AVX-512 kernels, for example).",
+        ("use another dtype (--dtype float32 avoids the AMX kernels) or a build for this CPU",),
+        ("a damaged installation",),
+        Confidence.MEDIUM,
+        "vLLM 0.32 on CPU with bfloat16",
+    ),
+    KnownText(
+        ("illegal memory access",),
+        "a kernel read or wrote outside its memory",
+        "With speculation this was seen with 4 and more draft tokens on long contexts; the line that reports it is "
+        "seldom the kernel that did it, because launches are asynchronous.",
+        (
+            "try 2 draft tokens, then no speculation, at the same load",
+            "CUDA_LAUNCH_BLOCKING=1 for one run names the kernel",
+        ),
+        ("a kernel bug that has nothing to do with speculation", "faulty memory"),
+        Confidence.LOW,
+        "vllm #40756 #34948",
+    ),
+    KnownText(
+        ("capture cuda graph failed", "capture cudagraph failed"),
+        "CUDA graph capture failed",
+        "Usually memory: capture needs room beside weights and KV pool, more with a drafter's graphs.",
+        ("lower --mem-fraction-static", "lower --cuda-graph-max-bs (not below the running cap)"),
+        ("a kernel that cannot be captured",),
+        Confidence.MEDIUM,
+        "SGLang model_runner and cuda_graph_runner",
+    ),
+    KnownText(
+        ("prefill out of memory", "decode out of memory. try"),
+        "the KV pool had no room for the batch, and nothing was left to retract",
+        "The pool is smaller with speculation: the drafter's weights, KV and graphs come out of it.",
+        ("lower the load or --max-running-requests", "give the pool more memory (--mem-fraction-static)"),
+        ("a leak in the pool's accounting: restart and watch token usage",),
+        Confidence.HIGH,
+        "SGLang schedule_batch.py",
+    ),
+    KnownText(
+        ("cuda out of memory", "outofmemoryerror", "torch.outofmemory", "cuda error: out of memory"),
+        "the GPU ran out of memory",
+        "With speculation a drafter's weights, its KV cache and its graphs come on top; older SGLang versions without "
+        "SGLANG_ENABLE_SPEC_V2 can load the model twice for NEXTN.",
+        (
+            "lower --mem-fraction-static or --gpu-memory-utilization",
+            "lower the captured batch sizes and the running cap",
+            "see that no other process holds memory (nvidia-smi)",
+        ),
+        ("another process on the same GPU",),
+        Confidence.HIGH,
+        "rule of thumb of both engines' documentation",
+        "out_of_memory",
+    ),
+    KnownText(
+        ("probability tensor contains either", "nan in the logits", "nan in logits"),
+        "the logits were not numbers",
+        "NaN in the target's or the drafter's logits: a kernel bug or a quantisation that does not fit this GPU.",
+        ("try another attention or GEMM backend", "check the checkpoint's quantisation against the GPU generation"),
+        ("a damaged checkpoint",),
+        Confidence.MEDIUM,
+        "sglang #19897, flashinfer #2708",
+    ),
+    KnownText(
+        ("collective operation timeout", "worknccl("),
+        "a collective did not come back",
+        "PyTorch's own watchdog gave up on a collective. When ranks report different sequence numbers or operations, "
+        "they ran apart; when all report the same, the network or P2P hangs.",
+        (
+            "compare SeqNum and OpType of all ranks: the one that differs is the culprit",
+            "NCCL_P2P_DISABLE=1 for one start tells whether P2P is the cause",
+        ),
+        ("a rank that died earlier",),
+        Confidence.MEDIUM,
+        "sglang #3783 #30642",
+        "collective_timeout",
+    ),
+    KnownText(
+        ("unrecognized element token", "no algorithm/protocol available"),
+        "NCCL could not use the algorithm or protocol it was told to use",
+        "NCCL 2.24 and newer end with an error on an unknown token, and no longer fall back to Ring: NCCL_ALGO=Tree "
+        "alone fails every AllGather.",
+        ("correct NCCL_ALGO or NCCL_PROTO; per function: allreduce:tree;allgather:ring",),
+        (),
+        Confidence.HIGH,
+        "NCCL enqueue.cc",
+    ),
+    KnownText(
+        ("allreduce fusion requires sm90 or sm10x",),
+        "FlashInfer's allreduce fusion was asked for on a GPU it does not support",
+        "It needs SM90 or SM10x; SM120 (RTX PRO 6000, RTX 50) is rejected.",
+        ("drop --enable-flashinfer-allreduce-fusion",),
+        (),
+        Confidence.HIGH,
+        "SGLang 0.5.14 and newer",
+    ),
+    KnownText(
+        ("0 <= tmp <", "index out of bounds", "device-side assert"),
+        "an index ran past a table on the GPU",
+        "With a drafter this is often a position past the end of its position table.",
+        ("keep the context within the drafter's max_position_embeddings", "CUDA_LAUNCH_BLOCKING=1 names the kernel"),
+        ("a token id outside the vocabulary",),
+        Confidence.LOW,
+        "vllm #47602 #48894",
+    ),
+    KnownText(
+        ("exit code: -9", "exit code -9", "sigkill", "oom-kill", "out of memory: killed"),
+        "a process was killed from outside",
+        "Signal 9: the kernel's out-of-memory killer, a container limit, or an operator. Loading weights needs host "
+        "memory of about their size.",
+        ("dmesg | grep -i oom, and the container's memory limit",),
+        ("someone or a supervisor killed it",),
+        Confidence.MEDIUM,
+        "POSIX signal 9",
+        "killed",
+    ),
+    KnownText(
+        ("died unexpectedly", "crashed with exit code"),
+        "a worker process died without a message",
+        "It ended outside Python: a crash in native code (signal 4, 6, 7 or 11) or a kill from outside (signal 9). The "
+        "traceback that follows is that of the process that noticed.",
+        ("PYTHONFAULTHANDLER=1 for one start shows where it stood", "dmesg | grep -iE 'oom|segfault|traps'"),
+        ("the out-of-memory killer", "a kernel or driver crash"),
+        Confidence.LOW,
+        "vLLM multiproc_executor.py, SGLang 0.5.10 and newer",
+    ),
+)
+
+
+def known_text(texts: tuple[str, ...], kinds: tuple[str, ...]) -> KnownText | None:
+    """The first row whose text occurs in `texts`, else the first whose kind is among `kinds`, else None."""
+    blob = "\n".join(texts).lower()
+    for row in KNOWN_TEXTS:
+        if any(text in blob for text in row.texts):
+            return row
+    return next((row for row in KNOWN_TEXTS if row.kind is not None and row.kind in kinds), None)

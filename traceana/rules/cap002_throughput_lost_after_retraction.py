@@ -1,0 +1,143 @@
+"""Throughput fell when requests were retracted, and did not come back.
+
+What it sees:
+    A `KV cache pool is full. Retract requests.` line (older: `Decode out of memory happened`) and the throughput of the
+    windows before and after it on the same stream.
+
+Why it matters:
+    A retraction costs a second prefill and should be over in seconds. In known cases the server stayed 14 times slower
+    until it was restarted.
+
+How sure and why:
+    High for the event and the loss when both sides are in the log and as many requests run after it as before; medium
+    when fewer run. When the log ends at the event nothing is said of the loss.
+
+Rivals:
+    The load ended or shrank at the same time; CAP001 (the pool is still full); CAP003 (few are readmitted).
+
+Confirm:
+    Restart the server and send the same load: is the throughput of before the event back?
+
+Fix:
+    Restart; lower --max-running-requests or the context length and raise --mem-fraction-static so that the pool does
+    not fill; a newer engine.
+
+References:
+    sglang #26248, #14972, #19881.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from traceana.facts.model import Facts, Retraction
+from traceana.rules._levels import NO_WINDOWS
+from traceana.rules._text import count, num, picked, times, tok
+from traceana.rules.interface import (
+    CannotTell,
+    Clear,
+    Confidence,
+    Finding,
+    Outcome,
+    Rule,
+    Severity,
+    Threshold,
+)
+
+RECOVERED = Threshold("recovered", 0.8, "throughput after / before", "it came back", "windows vary by 10-15 %", False)
+LOST = Threshold("lost", 0.5, "throughput after / before", "most of the speed is gone", "meaning of critical", True)
+SAME_LOAD = Threshold("same_load", 0.7, "running after / before", "the load is still there", "one of a few left", False)
+PREEMPTING = Threshold(
+    "preempting", 0.85, "share of the KV pool", "vLLM may preempt unseen", "seen to preempt at 0.89", False
+)
+
+_FIX = (
+    "restart the server; a newer engine",
+    "lower --max-running-requests or --context-length, raise --mem-fraction-static: keep the pool from filling",
+)
+
+
+def check(facts: Facts, baseline: Facts | None) -> Outcome:
+    """Finding when throughput after the last retraction stays below what it was before the first."""
+    events = facts.capacity.retractions
+    if not events:
+        return _none(facts)
+    before = next((e.before_tps for e in events if e.before_tps), None)
+    after = events[-1].after_tps
+    if before is None or after is None:
+        return _unknown(events, before)
+    if after / before >= RECOVERED.value:
+        return Clear(f"throughput came back after {count(len(events), 'retraction')}: {num(before)} -> {tok(after)}")
+    return _finding(facts, events, before, after)
+
+
+def _none(facts: Facts) -> Outcome:
+    if facts.identity.engine.value == "vllm" and facts.capacity.preemptions is None:
+        usage = facts.capacity.usage_max.value
+        if usage is not None and usage >= PREEMPTING.value:
+            return CannotTell(
+                "vLLM V1 prints no line when it preempts a request",
+                "scrape /metrics and pass it: vllm:num_preemptions_total",
+            )
+    if facts.windows.n == 0:
+        return NO_WINDOWS
+    return Clear("no request was retracted")
+
+
+def _unknown(events: tuple[Retraction, ...], before: float | None) -> Finding:
+    missing = "before" if before is None else "after"
+    times_seen = count(len(events), "retraction")
+    return Finding(
+        code=RULE.code,
+        title=f"{times_seen} of requests because the KV pool was full; the log shows no throughput {missing} it",
+        severity=Severity.INFO,
+        confidence=Confidence.MEDIUM,
+        why="Retracted requests are prefilled again. Whether throughput came back cannot be read from this log.",
+        fix=_FIX[1:],
+        evidence=picked(event.evidence for event in events),
+        confirm="the stats lines before and after the event",
+        rivals=("CAP001",),
+    )
+
+
+def _running(facts: Facts, event: Retraction, last: Retraction) -> tuple[float, float] | None:
+    """Median running requests before the first event and after the last, from the sampled windows of that file."""
+    first_line, last_line = event.evidence.line, last.evidence.line
+    if first_line is None or last_line is None:
+        return None
+    rows = [
+        (w.evidence.line, w.running)
+        for w in facts.windows.sample
+        if w.evidence.path == event.evidence.path and w.evidence.line is not None and w.running is not None
+    ]
+    old = [running for line, running in rows if line < first_line]
+    new = [running for line, running in rows if line > last_line]
+    return (median(old), median(new)) if old and new else None
+
+
+def _finding(facts: Facts, events: tuple[Retraction, ...], before: float, after: float) -> Finding:
+    running = _running(facts, events[0], events[-1])
+    fewer = running is not None and running[1] < SAME_LOAD.value * running[0]
+    loads = f" Running requests: {num(running[0])} before, {num(running[1])} after." if running is not None else ""
+    times_seen = "a retraction" if len(events) == 1 else f"{len(events)} retractions"
+    return Finding(
+        code=RULE.code,
+        title=f"Throughput fell from {num(before)} to {tok(after)} ({times(after / before)}) at {times_seen} and did "
+        "not come back",
+        severity=Severity.CRITICAL if after / before < LOST.value else Severity.WARNING,
+        confidence=Confidence.MEDIUM if fewer else Confidence.HIGH,
+        why=f"The KV pool was full, requests were thrown out, and the windows after it stay slow.{loads}",
+        fix=_FIX,
+        evidence=picked((event.evidence for event in events), facts.capacity.full_evidence),
+        confirm="restart and send the same load: is the former throughput back?",
+        rivals=("the load shrank at the same time", "CAP001", "CAP003") if fewer else ("CAP001", "CAP003"),
+    )
+
+
+RULE = Rule(
+    code="CAP002",
+    name="throughput-lost-after-retraction",
+    severity=Severity.CRITICAL,
+    check=check,
+    thresholds=(RECOVERED, LOST, SAME_LOAD, PREEMPTING),
+)

@@ -1,0 +1,261 @@
+"""A forward of slightly more tokens costs much more: a cliff in step cost.
+
+What it sees:
+    Load levels sorted by tokens per forward (running x (k + 1), or running without speculation). Between two adjacent
+    sizes at most 2.5x apart the cycle grows by more than 1.8x, while the doublings below it cost much less. With a
+    baseline the same jump is looked for at the same number of tokens.
+
+Why it matters:
+    Speculation multiplies the tokens per forward by k + 1, so it meets the cliff at a quarter of the load (k = 3). It
+    then loses there, however good the drafter, and seems to pay again once the baseline has fallen off the same cliff.
+
+How sure and why:
+    High that there is a cliff when both runs show it at the same token count, medium from one run. Which kernel or
+    communication path switches is not in a log.
+
+Rivals:
+    MoE kernel tile or path switch by token count; attention kernel switch; allreduce path switch by message size; CUDA
+    graph padding or eager forwards above a captured size; the knee from memory bound to compute bound (large sizes).
+
+Confirm:
+    One profiled step just below and just above the cliff; compare kernel names and times.
+
+Fix:
+    Keep running x (k + 1) below the cliff: fewer draft tokens from the load where it is met, none above it; then
+    another MoE, attention or allreduce backend.
+
+References:
+    vllm-ascend #14440, #16638; 1Cat #490; rtx6kpro GLM-5.1 benchmarks (45 -> 101 ms between 16 and 32 tokens).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log2
+
+from traceana.facts.model import Facts, Provenance, Regime
+from traceana.rules._levels import MIN_STEADY, NO_WINDOWS, drafting, forward_ms, pairs, plain, tokens_per_cycle
+from traceana.rules._text import length, ms, picked, requests, span, times
+from traceana.rules.interface import (
+    CannotTell,
+    Clear,
+    Confidence,
+    Explains,
+    Finding,
+    Outcome,
+    Rule,
+    Severity,
+    Threshold,
+)
+
+JUMP = Threshold(
+    "jump", 1.8, "ratio of cycles", "between adjacent sizes", "rtx6kpro GLM-5.1: 2.4; its other doublings 1.2-1.5", True
+)
+MAX_TOKENS = Threshold(
+    "max_tokens", 2.5, "ratio of tokens", "adjacent sizes at most so far apart", "vllm-ascend #14440", True
+)
+CONTRAST = Threshold(
+    "contrast", 1.4, "ratio", "the jump exceeds the doublings below by so much", "rtx6kpro GLM-5.1: 1.9", False
+)
+
+_KNEE_TOKENS = 128  # from about here a dense forward may turn compute bound
+_GRAPH, _EAGER = 0.9, 0.1
+_DOUBLING = 1.8  # sizes closer than this are not used to judge growth: noise would count as growth
+_STAYS = 0.8  # larger sizes cost at least this share of the size above the cliff, or it was a slow level
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """One forward size: tokens, its cycle or step in ms, and the level it was seen at."""
+
+    tokens: int
+    ms: float
+    regime: Regime
+
+
+@dataclass(frozen=True, slots=True)
+class Cliff:
+    """A jump between two adjacent sizes; `usual` is the growth that the doublings below it predict for it."""
+
+    below: Size
+    above: Size
+    usual: float
+
+    @property
+    def jump(self) -> float:
+        """Cycle above / cycle below."""
+        return self.above.ms / self.below.ms
+
+    @property
+    def left_graphs(self) -> bool:
+        """True when the forward below replayed a CUDA graph and the one above ran eager."""
+        below, above = self.below.regime.graph_share, self.above.regime.graph_share
+        return below is not None and above is not None and below >= _GRAPH and above <= _EAGER
+
+
+def check(facts: Facts, baseline: Facts | None) -> Outcome:
+    """Finding when the cycle jumps between two adjacent forward sizes."""
+    if facts.windows.n == 0:
+        return NO_WINDOWS
+    found = sizes(facts)
+    if len(found) < 3:
+        return CannotTell(
+            f"{len(found)} forward sizes with steady windows: a cliff needs three or more",
+            "one run over several concurrencies, e.g. 1, 2, 4, 8, 16, 32, each held for a minute",
+        )
+    cliffs = [cliff for cliff in find_cliffs(found) if cliff.above.regime.n_steady >= MIN_STEADY]
+    if not cliffs:
+        return Clear(f"no jump from {found[0].tokens} to {found[-1].tokens} tokens per forward")
+    cliff = max(cliffs, key=lambda c: c.jump / c.usual)
+    if cliff.left_graphs:
+        return Clear(f"the jump at {cliff.above.tokens} tokens is where forwards leave the CUDA graph: see GRF001")
+    return _finding(facts, baseline, cliff)
+
+
+def sizes(facts: Facts) -> list[Size]:
+    """Forward sizes with steady windows, by tokens; the level with most windows where two have the same size."""
+    best: dict[int, Size] = {}
+    for regime in facts.regimes:
+        cost = forward_ms(regime)
+        if regime.n_steady == 0 or regime.tokens_per_forward is None or not cost:
+            continue
+        known = best.get(regime.tokens_per_forward)
+        if known is None or regime.n_steady > known.regime.n_steady:
+            best[regime.tokens_per_forward] = Size(regime.tokens_per_forward, cost, regime)
+    return [best[tokens] for tokens in sorted(best)]
+
+
+def find_cliffs(found: list[Size]) -> list[Cliff]:
+    """Adjacent sizes whose cycle jumps, stays up at all larger sizes, and grew far less per doubling below."""
+    cliffs: list[Cliff] = []
+    for i, (below, above) in enumerate(pairwise(found)):
+        per_doubling = _per_doubling(found[: i + 1])
+        if per_doubling is None or above.tokens / below.tokens > MAX_TOKENS.value:
+            continue
+        cliff = Cliff(below, above, per_doubling ** log2(above.tokens / below.tokens))
+        stays = all(size.ms >= _STAYS * above.ms for size in found[i + 2 :])
+        if cliff.jump > JUMP.value and cliff.jump / cliff.usual >= CONTRAST.value and stays:
+            cliffs.append(cliff)
+    return cliffs
+
+
+def _per_doubling(below: list[Size]) -> float | None:
+    """The largest growth of the cycle per doubling of tokens among these sizes; None when none are a doubling apart."""
+    growths = [
+        (large.ms / small.ms) ** (1.0 / log2(large.tokens / small.tokens))
+        for i, small in enumerate(below)
+        for large in below[i + 1 :]
+        if large.tokens / small.tokens >= _DOUBLING
+    ]
+    return max(1.0, *growths) if growths else None
+
+
+def _same_place(cliff: Cliff, baseline: Facts | None) -> Cliff | bool | None:
+    """The baseline's cliff at the same tokens; False when it covers both sizes without one; None when it cannot say."""
+    if baseline is None:
+        return None
+    found = sizes(baseline)
+    for other in find_cliffs(found):
+        if max(cliff.below.tokens, other.below.tokens) < min(cliff.above.tokens, other.above.tokens):
+            return other
+    if found and found[0].tokens <= cliff.below.tokens and found[-1].tokens >= cliff.above.tokens:
+        return False
+    return None
+
+
+def _finding(facts: Facts, baseline: Facts | None, cliff: Cliff) -> Finding:
+    other = _same_place(cliff, baseline)
+    both = isinstance(other, Cliff)
+    seen_in = ", with and without speculation" if both else ""
+    below, above = cliff.below, cliff.above
+    knee = ("the knee from memory bound to compute bound",) if above.tokens > _KNEE_TOKENS else ()
+    return Finding(
+        code=RULE.code,
+        title=f"A forward of {above.tokens} tokens costs {times(cliff.jump)} one of {below.tokens}{seen_in}: "
+        f"{ms(below.ms)} -> {ms(above.ms)} from {below.regime.running} to {requests(above.regime.running)}",
+        severity=Severity.CRITICAL if both or cliff.jump >= 2 else Severity.WARNING,
+        confidence=Confidence.HIGH if both else Confidence.MEDIUM,
+        why=_why(facts, cliff, other),
+        fix=_fix(facts, baseline, cliff),
+        evidence=picked(
+            above.regime.evidence,
+            below.regime.evidence,
+            other.above.regime.evidence if isinstance(other, Cliff) else (),
+        ),
+        confirm=f"one profiled step at {below.tokens} and at {above.tokens} tokens (SGLang: /start_profile; vLLM: "
+        "--profiler-config), both passed to traceana",
+        rivals=(
+            "MoE kernel tile or path switch by token count",
+            "attention kernel switch",
+            "allreduce path switch by message size",
+            "CUDA graph padding",
+            *knee,
+        ),
+        explains_ms_per_token=_explains(cliff),
+    )
+
+
+def _why(facts: Facts, cliff: Cliff, other: Cliff | bool | None) -> str:
+    below, above = cliff.below, cliff.above
+    word = "cycle" if drafting(facts) else "step"
+    parts = [
+        f"The {word} grows by {ms(above.ms - below.ms)} at {above.regime.running} running; growth like that of the "
+        f"smaller sizes would be {ms(below.ms * cliff.usual - below.ms)}."
+    ]
+    if isinstance(other, Cliff):
+        parts.append(
+            f"The baseline jumps between {other.below.tokens} and {other.above.tokens} tokens too "
+            f"({ms(other.below.ms)} -> {ms(other.above.ms)}), so the cause is the forward's size and not speculation."
+        )
+    elif other is False:
+        parts.append("The baseline passes the same sizes without a jump, so it belongs to the speculative path.")
+    tokens = (tokens_per_cycle(below.regime), tokens_per_cycle(above.regime))
+    if drafting(facts):
+        parts.append(f"Tokens per cycle are {length(tokens[0])} and {length(tokens[1])}: acceptance has no part in it.")
+    return " ".join(parts)
+
+
+def _fix(facts: Facts, baseline: Facts | None, cliff: Cliff) -> tuple[str, ...]:
+    limit = cliff.below.tokens
+    backend = "then try another MoE, attention or allreduce backend at the size above the cliff"
+    if not drafting(facts):
+        return (f"keep the batch at {limit} tokens per forward until the switch is found", backend)
+    k = limit // cliff.below.regime.running - 1
+    advice = [f"k = {k} up to {cliff.below.regime.running} running"]
+    for fewer in range(k - 1, 0, -1):
+        if limit // (fewer + 1) > limit // (fewer + 2):
+            advice.append(f"k = {fewer} up to {limit // (fewer + 1)}")
+    advice.append(f"off above {limit // 2}")
+    keep = f"keep running x (k + 1) at {limit} tokens or less: {', '.join(advice)}"
+    again = _pays_beyond(facts, baseline, cliff)
+    return (keep + again, backend)
+
+
+def _pays_beyond(facts: Facts, baseline: Facts | None, cliff: Cliff) -> str:
+    """A clause naming the loads past the cliff where speculation still pays, because the baseline fell off as well."""
+    if baseline is None or not plain(baseline):
+        return ""
+    beyond = [p.running for p in pairs(facts, baseline) if p.running >= cliff.above.regime.running and p.low > 1.0]
+    return f" (it pays again at {span(min(beyond), max(beyond))}, past the cliff in both runs)" if beyond else ""
+
+
+def _explains(cliff: Cliff) -> Explains:
+    above, below = cliff.above, cliff.below
+    emitted = tokens_per_cycle(above.regime)
+    return Explains(
+        max(0.0, above.ms - below.ms * cliff.usual) / emitted,
+        (above.ms - below.ms) / emitted,
+        Provenance.DERIVED,
+        f"time per token of one request at {above.regime.running} running: {ms(below.ms)} -> {ms(above.ms)} per "
+        f"forward, {length(emitted)} tokens each, over {above.regime.n_steady} steady windows",
+    )
+
+
+RULE = Rule(
+    code="CYC004",
+    name="step-cost-cliff",
+    severity=Severity.CRITICAL,
+    check=check,
+    thresholds=(JUMP, MAX_TOKENS, CONTRAST),
+)

@@ -1,0 +1,1 @@
+"""The arithmetic of speculative decoding: acceptance, break-even, decomposition, best k. Pure functions over floats."""
