@@ -81,8 +81,8 @@ def _check(reports: Sequence[FileReport]) -> None:
         raise TraceanaError(f"{first.path}{more}: {first.problem}")
     shapes = "; ".join(f"{count}x {_printable(shape)!r}" for shape, count in first.shapes[:2])
     raise TraceanaError(
-        f"{first.path}{more}: none of its {first.lines:,} lines is of a known engine (SGLang, vLLM, NCCL, TensorRT-LLM, "
-        f"llama.cpp). Most common: {shapes or 'blank lines'}. Give the server's own log"
+        f"{first.path}{more}: none of its {first.lines:,} lines is of a known engine (SGLang, vLLM, NCCL, "
+        f"TensorRT-LLM, llama.cpp). Most common: {shapes or 'blank lines'}. Give the server's own log"
     )
 
 
@@ -144,7 +144,9 @@ def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Inges
             tables = writer.flush()
             rows = {name: tables.height(name) for name in TABLES}
             _add_run_row(writer, tables, reports)
-            files = [{"path": r.path, "bytes": r.bytes, "lines": r.lines, "sha256": _hash(r.path)} for r in reports]
+            files: list[dict[str, object]] = [
+                {"path": r.path, "bytes": r.bytes, "lines": r.lines, "sha256": _hash(r.path)} for r in reports
+            ]
             name = run_id or _run_id(files)
             folder = writer.commit(
                 name, {"traceana": __version__, "written": int(time.time()), "inputs": files, "rows": rows}

@@ -1,6 +1,6 @@
-"""The tables every reader fills: column names, types, units and meanings. The one place that defines them.
+"""The tables every reader fills: column names, types, units and meanings, defined here and nowhere else.
 
-`polars_schema(table)` is used while reading; `arrow_schema(table)` carries unit and meaning in the field metadata and is
+`polars_schema(table)` is used while reading; `arrow_schema(table)` carries unit and meaning in the field metadata, is
 what Parquet files are written with; docs/tables.md is generated from the same rows.
 """
 

@@ -76,7 +76,7 @@ def expand(paths: Iterable[str]) -> list[Source]:
         elif Path(path).exists():
             found.append(path)
         else:
-            matches = sorted(glob.glob(path, recursive=True))
+            matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - patterns may be absolute
             files = [m for m in matches if Path(m).is_file()]
             if not files:
                 raise SourceError(f"{path}: no such file or folder")
@@ -105,7 +105,7 @@ def open_stream(source: Source) -> tuple[IO[bytes], bytes]:
     Compression is recognised by content, whatever the name. Raises SourceError when the file cannot be opened.
     """
     try:
-        raw: IO[bytes] = sys.stdin.buffer if source.path == "-" else Path(source.path).open("rb")
+        raw: IO[bytes] = sys.stdin.buffer if source.path == "-" else Path(source.path).open("rb")  # noqa: SIM115 - the caller closes it
         buffered = io.BufferedReader(cast(io.RawIOBase, raw), 1 << 16)
         head = buffered.peek(64)[:64]
     except OSError as error:
@@ -114,7 +114,7 @@ def open_stream(source: Source) -> tuple[IO[bytes], bytes]:
     if kind == "gzip":
         from isal import igzip
 
-        return cast(IO[bytes], igzip.IGzipFile(fileobj=buffered, mode="rb")), head
+        return cast(IO[bytes], igzip.open(buffered, "rb")), head  # type: ignore[no-untyped-call]
     if kind == "zstd":
         import zstandard
 

@@ -21,6 +21,7 @@ from traceana.report import jsonout
 from traceana.report.diagnosis import AcceptanceReport, Diagnosis
 from traceana.report.interface import FORMATS, render
 from traceana.report.text import MAX_LEVELS, duration, figure, places, share, shown_levels, two
+from traceana.report.walk import map_texts
 
 #: label in the tables -> field of a level in the JSON, and how many decimals the tables show
 ROWS = {
@@ -110,7 +111,8 @@ def test_a_document_of_a_later_schema_is_refused() -> None:
 def test_any_text_survives_json_and_never_controls_a_terminal(texts: list[str]) -> None:
     spoilt = replace(spoil(cliff(), texts), schema="traceana/diagnosis/1", baseline=None)
     shown = render(spoilt, "json")
-    assert jsonout.decode(shown) == spoilt
+    whole = map_texts(spoilt, lambda _name, text: re.sub("[\ud800-\udfff]", "\ufffd", text))
+    assert jsonout.decode(shown) == whole
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]", shown)
 
 
@@ -125,7 +127,9 @@ def test_half_a_surrogate_does_not_break_json() -> None:
 @pytest.mark.parametrize("redact", [True, False])
 def test_every_hostile_text_can_be_drawn_in_every_format(fmt: str, redact: bool) -> None:
     for text in TEXTS:
-        assert render(spoil(cliff(), [text]), fmt, redact=redact).endswith("\n")
+        huge = len(text) > 10_000  # once is enough
+        diagnosis = replace(cliff(), findings=spoil(cliff(), [text]).findings[:1]) if huge else spoil(cliff(), [text])
+        assert render(diagnosis, fmt, redact=redact).endswith("\n")
 
 
 def test_an_unknown_format_is_refused_with_the_list_of_known_ones() -> None:
@@ -165,4 +169,6 @@ def test_units_and_places_read_as_people_write_them() -> None:
     )
     evidence = [Evidence("a.log", 9, 19), Evidence("a.log", 22, 22), Evidence("b.log", 3), Evidence("c.log")]
     assert places(evidence) == "a.log:9-19, 22 · b.log:3 · c.log"
-    assert places(evidence * 3, limit=2) == "a.log:9-19, 22 · 10 more"
+    assert places(evidence, limit=2) == "a.log:9-19, 22 · 2 more"
+    assert places(evidence, limit=1) == "a.log:9-19 · 3 more"
+    assert places([Evidence("a.log", n) for n in (4, 5, 6, 9)]) == "a.log:4-6, 9"

@@ -54,9 +54,9 @@ def _assert_harmless(text: str) -> None:
         )
         assert token.type != "code_block"
         if token.type == "text":  # what GitHub looks through for mentions, references and addresses
-            assert not re.search(r"@\w|#\w|://|(?i:www\.|\bgh-\d)|[<>$|]|:\w+:|\b[0-9a-f]{40}\b", token.content), (
-                token.content
-            )
+            assert not re.search(
+                r"@\w|#\w|://|(?i:www\.|\bgh-\d)|<|(?<!-)>|[$|]|:\w+:|\b[0-9a-f]{40}\b", token.content
+            ), token.content
     blocks = [token.content.strip() for token in tokens if token.type == "html_block"]
     assert blocks[0::2] == ["<details><summary>Evidence</summary>"] * (len(blocks) // 2)
     assert blocks[1::2] == ["</details>"] * (len(blocks) // 2)
@@ -117,9 +117,16 @@ def test_plain_prose_stays_readable() -> None:
     assert markdown("--tp 8 --host_name x") == "`--tp` 8 `--host_name` x"
 
 
+@pytest.mark.parametrize("opening", ["-", "+", "1.", "2)", "---", "=="])
+def test_a_text_that_opens_with_a_list_mark_stays_in_its_line(opening: str) -> None:
+    (paragraph, inline, _) = _tokens(markdown(f"{opening} item"))
+    assert paragraph.type == "paragraph_open"
+    assert "".join(child.content for child in inline.children or []) == f"{opening} item"
+
+
 def test_excerpts_are_folded_and_complete() -> None:
     shown = _draw(crash())
-    assert "<details><summary>Evidence</summary>\n\n`server.log:301-318`\n\n```text\ntorch.OutOfMemoryError" in shown
+    assert "<details><summary>Evidence</summary>\n\n```text\nserver.log:301-318  torch.OutOfMemoryError" in shown
     assert "\n  at capture_model\n```\n\n</details>" in shown
 
 
@@ -131,7 +138,7 @@ def test_a_report_too_long_for_github_drops_excerpts_first_and_says_how_many() -
     assert shown.count("**20. `CYC004`**") == 1  # every finding is still there
     left = re.search(r"Left out to fit into one comment: (\d+) log excerpts\.", shown)
     assert left is not None
-    assert int(left[1]) == 120 - shown.count("```text")
+    assert int(left[1]) == 120 - len(re.findall(r"^a\.log:\d  line", shown, re.MULTILINE))
 
 
 def test_even_a_thousand_findings_fit_and_are_counted() -> None:

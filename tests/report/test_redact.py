@@ -240,6 +240,14 @@ def test_a_secret_at_the_edge_of_what_is_shown_is_not_cut_open() -> None:
             assert "hf_" not in Redactor().text(text)
 
 
+def test_a_secret_cut_off_by_the_limit_does_not_show_its_beginning() -> None:
+    secrets = ("hf_" + "A1" * 48 + " ") * 80  # each becomes a short placeholder, so the end of the window is shown
+    text = secrets[:7993] + " hf_zyxwvutsrqponmlkjihgfedcba9876543210" + " more" * 100
+    shown = Redactor().text(text)
+    assert "<key-1>" in shown
+    assert "hf_" not in shown
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_can_be_redacted_and_redacting_again_changes_nothing(text: str) -> None:

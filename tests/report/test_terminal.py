@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import unicodedata
 from dataclasses import replace
 
@@ -14,6 +16,7 @@ from tests.report.examples import cliff, crash, healthy, ranks
 from tests.report.golden import check_golden
 from tests.report.hostile import ANY_TEXT, TEXTS, spoil
 from traceana.report.diagnosis import Diagnosis
+from traceana.report.escape import visible
 from traceana.report.interface import render
 
 EXAMPLES = {
@@ -47,12 +50,10 @@ def test_no_line_is_wider_than_the_terminal_and_none_ends_in_blanks(name: str, w
     assert [line for line in lines if line != line.rstrip()] == []
 
 
-def test_a_pipe_gets_no_escape_sequence_and_a_terminal_gets_the_same_text_in_colour(monkeypatch: object) -> None:
+def test_a_pipe_gets_no_escape_sequence_and_a_terminal_gets_the_same_text_in_colour() -> None:
     plain, colored = _draw(cliff()), _draw(cliff(), color=True)
     assert "\x1b" not in plain
     assert "\x1b[" in colored
-    import re
-
     assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == plain
 
 
@@ -118,12 +119,18 @@ def test_hostile_text_neither_moves_the_cursor_nor_sets_a_colour(text: str, colo
     for example in (cliff(), crash(), ranks()):
         shown = _draw(spoil(example, [text]), color=color)
         if color:
-            import re
-
             shown = re.sub(r"\x1b\[[0-9;]*m", "", shown)  # our own colours
             assert "\x1b[31mred" not in shown
         assert _harmful(shown) == set()
         assert len(shown) < 400_000
+
+
+def test_every_character_that_cannot_be_seen_is_written_out() -> None:
+    hidden = [
+        c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    ]
+    assert [hex(ord(c)) for c in hidden if visible(c) == c] == []
+    assert visible("naïve 宽 😀 é ½ ·") == "naïve 宽 😀 é ½ ·"
 
 
 def test_hostile_text_is_shown_for_what_it_is() -> None:

@@ -32,8 +32,9 @@ def ingest(
     lines = [f"{done.folder}"]
     lines += [f"  {name:<16} {count:>12,} rows" for name, count in done.rows.items() if count]
     for report in done.reports:
-        text = f"  {one_line(report.path)}: {report.lines:,} lines, {report.recognised:,} recognised, {report.unread:,} unread"
-        lines.append(text + (f", {report.partial:,} cut off" if report.partial else ""))
+        counts = f"{report.lines:,} lines, {report.recognised:,} recognised, {report.unread:,} unread"
+        cut = f", {report.partial:,} cut off" if report.partial else ""
+        lines.append(f"  {one_line(report.path)}: {counts}{cut}")
         if report.problem:
             output.note(f"{report.path}: {report.problem}")
     output.write("\n".join(lines), None)

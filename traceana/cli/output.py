@@ -51,6 +51,6 @@ def color(output: str | None) -> bool:
 
 def note(text: str) -> None:
     """A line for the user beside the report: standard error, control characters made visible."""
-    from traceana.report.escape import plain
+    from traceana.report.escape import one_line
 
-    sys.stderr.write(plain(text) + "\n")
+    sys.stderr.write(one_line(text) + "\n")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from traceana.facts import (
     acceptance,
+    acceptance_counts,
     capacity,
     collectives,
     cycles,
@@ -41,7 +42,7 @@ def build(tables: Tables) -> Facts:
     spec = settings.speculation(found, events, drafting, decode.height > 0, acceptance.inferred_width(decode), where)
     view, earned, spec, newest_first = _windows(engine, decode, prefill, spec_rows, spec, who.version.value, where)
     view = regimes.with_levels(view)
-    k = spec.k.value if spec.k.known else acceptance.positions(spec_rows)
+    k = spec.k.value if spec.k.known else acceptance_counts.positions(spec_rows)
     per_request = k if spec.active.value else 0
     levels = regimes.regimes(view, per_request, where)
     facts = Facts(
@@ -81,7 +82,7 @@ def run_facts(tables: Tables) -> tuple[Identity, Parallelism, Speculation]:
 
 def _last(events: pl.DataFrame, view: pl.DataFrame) -> object:
     times = [t for t in (events["ts"].max(), view["ts"].max()) if t is not None]
-    return max(times) if times else None  # type: ignore[type-var]
+    return max(times) if times else None
 
 
 def _windows(
@@ -101,15 +102,15 @@ def _windows(
     if engine == "vllm" or (engine not in ("sglang", "vllm") and spec_rows.height):
         v1 = spec_rows.filter(spec_rows["form"] != "vllm_v0")
         joined = windows.streams(windows.join_vllm(decode, v1))
-        k = spec.k.value if spec.k.known else acceptance.positions(v1)
-        bonus, words = acceptance.printed_with_bonus(v1, k, version)
-        if spec.drafts_every_step is None and acceptance.skips_steps(joined, k):
+        k = spec.k.value if spec.k.known else acceptance_counts.positions(v1)
+        bonus, words = acceptance_counts.printed_with_bonus(v1, k, version)
+        if spec.drafts_every_step is None and acceptance_counts.skips_steps(joined, k):
             spec = replace(spec, drafts_every_step=False)
         every_step = spec.drafts_every_step is not False
         view = windows.vllm(joined, k, every_step, speculating, bonus)
         if spec_rows.height and (spec_rows["form"] == "llamacpp").all():
-            return view.select(windows.COLUMNS), acceptance.llamacpp(spec_rows, where), spec, turned
-        earned = acceptance.vllm(view, spec_rows, spec, bonus, words, where)
+            return view.select(windows.COLUMNS), acceptance_counts.llamacpp(spec_rows, where), spec, turned
+        earned = acceptance_counts.vllm(view, spec_rows, spec, bonus, words, where)
     else:
         view = windows.sglang(rows, prefill, speculating)
         earned = acceptance.sglang(view, spec, version, where)

@@ -68,7 +68,7 @@ def _max_running(events: pl.DataFrame, settings: Settings, where: Locator) -> Fa
 
 
 def _pinned(windows: pl.DataFrame) -> tuple[int | None, pl.DataFrame, float | None]:
-    """The longest stretch of windows of one stream at one running count while requests queue, and how the queue grew."""
+    """The longest stretch of one stream at one running count while requests queue, and how the queue grew."""
     import polars as pl
 
     waiting = windows.with_columns(

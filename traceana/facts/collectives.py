@@ -73,13 +73,16 @@ def nccl_facts(events: pl.DataFrame, settings: Settings, where: Locator) -> Nccl
             _note(seen.setdefault(row["pid"], {}), row)
     processes = tuple(_process(pid, entry, env.get(pid, []), where) for pid, entry in sorted(seen.items()))
     tuning = list(rows(of_kind(events, "nccl_tuning")))
-    slow = [r for r in rows(of_kind(events, "nccl_pattern")) if r["value"] is not None and 0 < r["value"] < _SLOW_GBPS]
+    patterns = list(rows(of_kind(events, "nccl_pattern")))
+    slow = [r for r in patterns if r["value"] is not None and 0 < r["value"] < _SLOW_GBPS]
     return NcclFacts(
         processes=processes,
         protocols=tuple(dict.fromkeys(_protocol(row["attrs"]) for row in tuning)),
         protocol_evidence=_some(tuning, where),
         p2p_disabled=_some(list(rows(of_kind(events, "nccl_p2p_off"))), where),
         slow_graph=_some(slow, where),
+        graph_lines=len(patterns),
+        requested=settings.of_origin("launch_env"),
     )
 
 
@@ -95,7 +98,7 @@ def _note(entry: dict[str, Any], row: dict[str, Any]) -> None:
         # a server makes several communicators: the widest is the one that carries tensor parallelism
         if int(attrs["nranks"]) > entry.get("nranks", 0):
             entry["nranks"], entry["rank"] = int(attrs["nranks"]), int(row["value"])
-        entry["complete"] = entry.get("complete", False) or row["kind"] in ("nccl_init_complete", "nccl_layout")
+        entry["complete"] = entry.get("complete", False) or row["kind"] == "nccl_init_complete"
     elif row["kind"] == "nccl_link":
         entry.setdefault("via", Counter())[row["subject"]] += row["repeats"] or 1
     elif row["value"] is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from traceana.facts.locate import Locator
@@ -22,7 +23,7 @@ _TOTAL_LABELS = ("total", "cycle", "step")
 
 
 def cycle_facts(cycles: pl.DataFrame, events: pl.DataFrame, main: Regime | None, where: Locator) -> CycleFacts:
-    """The cycle's length and parts: EAGLE3_PROFILE lines first, then iteration lines, then the main regime's windows."""
+    """The cycle's length and parts: from EAGLE3_PROFILE lines, else iteration lines, else the main regime's windows."""
     for reader in (_profile, _phase_block, _iterations):
         found = reader(cycles if reader is not _phase_block else events, where)
         if found is not None:
@@ -61,8 +62,8 @@ def _profile(cycles: pl.DataFrame, where: Locator) -> CycleFacts | None:
         "other": mean["other_ms"],
     }
     return _with_parts(
-        {name: float(ms) for name, ms in known.items() if ms is not None and ms == ms},
-        None if mean["total_ms"] is None or mean["total_ms"] != mean["total_ms"] else float(mean["total_ms"]),
+        {name: float(ms) for name, ms in known.items() if ms is not None and not math.isnan(ms)},
+        None if mean["total_ms"] is None or math.isnan(mean["total_ms"]) else float(mean["total_ms"]),
         where.spans(at),
         f"mean of {at.height} EAGLE3_PROFILE lines",
         int(batch[0]) if len(batch) else None,

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from traceana.facts.events import number, of_kind, pid_ranks, rank_of, rows
-from traceana.facts.locate import Locator
+from traceana.facts.locate import Locator, seconds_between
 from traceana.facts.model import Capture, Evidence, Fact, GraphFacts, Provenance, Settings
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _MAX_SIZE_SETTINGS = ("cuda_graph_max_bs", "cuda_graph_max_bs_decode")
 
 
 def graph_facts(
-    windows: pl.DataFrame, events: pl.DataFrame, settings: Settings, k: int | None, last_ts: Any, where: Locator
+    windows: pl.DataFrame, events: pl.DataFrame, settings: Settings, k: int | None, last_ts: object, where: Locator
 ) -> GraphFacts:
     """Graph coverage of decode forwards (with speculation: of the target's verify)."""
     import polars as pl
@@ -82,23 +82,23 @@ def _captured_max(
             note = f"largest captured size is {tokens} tokens; a request has {(k or 0) + 1} in a forward"
             return Fact(tokens // ((k or 0) + 1), Provenance.DERIVED, (where.at(row),), note)
     for name in _MAX_SIZE_SETTINGS:
-        row = settings.get(name)
-        if row is not None and isinstance(row.parsed, int) and not isinstance(row.parsed, bool):
-            return Fact(row.parsed, Provenance.DERIVED, (row.evidence,) if row.evidence else (), f"from {name}")
+        found = settings.get(name)
+        if found is not None and isinstance(found.parsed, int) and not isinstance(found.parsed, bool):
+            return Fact(found.parsed, Provenance.DERIVED, (found.evidence,) if found.evidence else (), f"from {name}")
     return Fact(reason="no line lists the captured batch sizes")
 
 
 def _switched_off(settings: Settings, events: pl.DataFrame, where: Locator) -> Fact[str]:
     for name in ("disable_cuda_graph", "enforce_eager"):
-        row = settings.get(name)
-        if row is not None and row.parsed is True:
-            return Fact(name, Provenance.MEASURED, (row.evidence,) if row.evidence else ())
+        found = settings.get(name)
+        if found is not None and found.parsed is True:
+            return Fact(name, Provenance.MEASURED, (found.evidence,) if found.evidence else ())
     for row in rows(of_kind(events, "enforce_eager")):
         return Fact("enforce_eager", Provenance.MEASURED, (where.at(row),))
     return Fact(reason="nothing in the log switches CUDA graphs off")
 
 
-def _captures(events: pl.DataFrame, last_ts: Any, where: Locator) -> tuple[Capture, ...]:
+def _captures(events: pl.DataFrame, last_ts: object, where: Locator) -> tuple[Capture, ...]:
     """Begin and end lines paired by rank and name; progress bars belong to the capture that is open."""
     ranks = pid_ranks(events)
     done: list[Capture] = []
@@ -133,16 +133,21 @@ def _progress(open_: dict[tuple[int | None, str], dict[str, Any]], row: dict[str
 
 
 def _capture(
-    name: str, rank: int | None, begin: dict[str, Any] | None, end: dict[str, Any] | None, last_ts: Any, where: Locator
+    name: str,
+    rank: int | None,
+    begin: dict[str, Any] | None,
+    end: dict[str, Any] | None,
+    last_ts: object,
+    where: Locator,
 ) -> Capture:
-    sizes = ()
+    sizes: tuple[int, ...] = ()
     for row in (begin, end):
         sizes = sizes or _ints(row["attrs"].get("sizes") if row else None)
     progress = begin.get("progress") if begin else None
     complete = end is not None or bool(progress and len(set(progress.split("/"))) == 1)
     silent = None
-    if not complete and begin is not None and begin["ts"] is not None and last_ts is not None:
-        silent = (last_ts - begin["ts"]).total_seconds()
+    if not complete and begin is not None:
+        silent = seconds_between(begin["ts"], last_ts)
     return Capture(
         name="CUDA" if name == "progress" else name,
         rank=rank,

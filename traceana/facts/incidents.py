@@ -118,7 +118,8 @@ def _pyspy(events: pl.DataFrame, ranks: dict[int, int]) -> dict[int | None, tupl
     """Rank -> frames of its main thread, innermost first."""
     found: dict[int | None, tuple[str, ...]] = {}
     for row in rows(of_kind(events, "pyspy")):
-        inside, frames = False, []
+        inside = False
+        frames: list[str] = []
         for line in (row["follow"] or "").splitlines():
             if "Pyspy dump for PID" in line:
                 break

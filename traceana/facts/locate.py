@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from traceana.facts.model import Evidence, InputFacts, Spread
@@ -87,3 +88,10 @@ def spread(values: pl.Series) -> Spread | None:
 def _number(value: object) -> float:
     assert isinstance(value, (int, float))
     return float(value)
+
+
+def seconds_between(first: object, last: object) -> float | None:
+    """Seconds from one time to another; None when either is unknown."""
+    if isinstance(first, datetime) and isinstance(last, datetime):
+        return (last - first).total_seconds()
+    return None

@@ -82,7 +82,8 @@ class InputFacts:
 class Setting:
     """One engine argument, environment variable or derived setting as one process reported it.
 
-    `origin` is one of: server_args, non_default_args, engine_config, nccl_env, engine_message, unknown_env.
+    `origin` is one of: server_args, non_default_args, engine_config, nccl_env, engine_message, unknown_env,
+    launch_env (a launch command or env file among the inputs).
     `value` is text exactly as printed; `parsed` is its Python value when it is a plain literal.
     """
 
@@ -105,7 +106,7 @@ class Settings:
         """The first engine argument called `name` (dashes and underscores alike), or None. Never an environment row."""
         wanted = name.replace("-", "_")
         for row in self.rows:
-            if row.name == wanted and row.origin not in ("nccl_env", "unknown_env"):
+            if row.name == wanted and row.origin not in ("nccl_env", "unknown_env", "launch_env"):
                 return row
         return None
 
@@ -381,6 +382,7 @@ class NcclFacts:
     protocol_evidence: tuple[Evidence, ...] = ()
     p2p_disabled: tuple[Evidence, ...] = ()
     slow_graph: tuple[Evidence, ...] = ()  # GRAPH lines with less than 1 GB/s
+    graph_lines: int = 0  # GRAPH lines seen at all
     requested: tuple[Setting, ...] = ()  # NCCL_* seen in a command line, if any
 
 

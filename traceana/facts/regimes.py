@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from traceana.facts.locate import Locator, spread
+from traceana.facts.locate import Locator, seconds_between, spread
 from traceana.facts.model import Drivers, Evidence, Regime, StreamFacts, Window, WindowsFacts
 from traceana.speculation.decompose import variance_shares
 
@@ -15,11 +15,10 @@ if TYPE_CHECKING:
 _MOST_LEVELS = 14  # above that, loads are binned
 _SAMPLE = 200
 _DRIVER_ROWS = 20_000
-_CONTEXT_EDGES = (0, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
 
 
 def with_levels(windows: pl.DataFrame) -> pl.DataFrame:
-    """Adds `level`: the running requests of each window; binned by powers of the square root of two when many differ."""
+    """Adds `level`: running requests of each window, binned by powers of the square root of two when many differ."""
     import polars as pl
 
     steady = windows.filter(pl.col("steady") & (pl.col("running") > 0))["running"].unique()
@@ -73,7 +72,7 @@ def _regime(level: int, group: pl.DataFrame, k: int | None, where: Locator) -> R
 
 
 def context_regimes(windows: pl.DataFrame, k: int | None, where: Locator) -> tuple[Regime, ...]:
-    """Regimes by KV tokens per request (powers of two) at the load level with most steady windows; () below two bins."""
+    """Regimes by KV tokens per request (powers of two) at the load with most steady windows; () below two bins."""
     import polars as pl
 
     steady = windows.filter(pl.col("steady") & (pl.col("tokens") > 0) & (pl.col("running") > 0))
@@ -81,7 +80,7 @@ def context_regimes(windows: pl.DataFrame, k: int | None, where: Locator) -> tup
         return ()
     level = steady["level"].mode().max()
     at = steady.filter(pl.col("level") == level).with_columns((pl.col("tokens") / pl.col("running")).alias("context"))
-    bins = at.with_columns(pl.col("context").cut(list(_CONTEXT_EDGES[1:]), left_closed=True).alias("bin"))
+    bins = at.with_columns(pl.col("context").clip(lower_bound=1024).log(2).floor().alias("bin"))
     found = []
     for _, group in bins.group_by("bin"):
         made = _regime(int(str(level)), group, k, where) if group.height >= 3 else None
@@ -119,8 +118,7 @@ def window_facts(windows: pl.DataFrame, newest_first: bool, where: Locator) -> W
     reasons = windows.filter(~pl.col("steady"))["reason"].drop_nulls().value_counts(sort=True)
     step = math.ceil(windows.height / _SAMPLE)
     sample = windows.sort("seq").gather_every(step)
-    first, last = windows["ts"].min(), windows["ts"].max()
-    span = (last - first).total_seconds() if first is not None and last is not None else None  # type: ignore[operator]
+    span = seconds_between(windows["ts"].min(), windows["ts"].max())
     return WindowsFacts(
         n=windows.height,
         n_steady=int(windows["steady"].sum()),

@@ -40,7 +40,7 @@ def stability(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> St
         n=at.height,
         cv=cv,
         trend_per_hour=_trend(at, "gen_tps"),
-        accept_trend_per_hour=_trend(steady.sort("seq"), "accept_length"),
+        accept_trend_per_hour=_trend(at, "accept_length"),
         step_change=_step(at, where),
         jit_stalls=base.jit_stalls,
         jit_evidence=base.jit_evidence,

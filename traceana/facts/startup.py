@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traceana.facts.events import of_kind, pid_ranks, rank_of, rows
-from traceana.facts.locate import Locator
+from traceana.facts.locate import Locator, seconds_between
 from traceana.facts.model import Evidence, Fact, Provenance, Stage, Startup
 
 if TYPE_CHECKING:
@@ -84,5 +84,4 @@ def _span(
     if not widest.height:
         return None, None
     row = widest.row(0, named=True)
-    first, last = before["ts"].min(), before["ts"].max()
-    return (last - first).total_seconds(), (row["ms"] / 1000.0, where.at(row))  # type: ignore[operator]
+    return seconds_between(before["ts"].min(), before["ts"].max()), (row["ms"] / 1000.0, where.at(row))

@@ -1,7 +1,6 @@
 """Stats lines to windows: which stream, which are steady, and how long a cycle took in each.
 
-Columns of the windows frame: seq, stream, file_id, line, byte_offset, ts, running, queued, tokens, token_usage, gen_tps,
-cuda_graph, accept_length, tokens_per_cycle, cycle_ms, steady, reason, printed_length, printed_rate, accepted, drafted.
+The columns of the windows frame are `COLUMNS`: the stats line's own values, and what follows from them.
 """
 
 from __future__ import annotations

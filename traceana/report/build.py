@@ -26,10 +26,10 @@ _CONFIDENCE = {Confidence.HIGH: 0, Confidence.MEDIUM: 1, Confidence.LOW: 2}
 
 #: how to see inside a cycle, by engine
 _INSIDE = {
-    "sglang": "start the server with SGLANG_ENABLE_METRICS_DEVICE_TIMER=1 --enable-metrics (SGLang >= 0.5.7; draft and verify "
-    "apart from 0.5.15) and scrape /metrics, or capture a profile with POST /start_profile",
-    "vllm": "start the server with --enable-logging-iteration-details (vLLM >= 0.14) for the time of every step, and capture a "
-    "torch profile with VLLM_CUSTOM_SCOPES_FOR_PROFILING=1 for draft and verify apart",
+    "sglang": "start the server with SGLANG_ENABLE_METRICS_DEVICE_TIMER=1 --enable-metrics (SGLang >= 0.5.7; draft and "
+    "verify apart from 0.5.15) and scrape /metrics, or capture a profile with POST /start_profile",
+    "vllm": "start the server with --enable-logging-iteration-details (vLLM >= 0.14) for the time of every step, and "
+    "capture a torch profile with VLLM_CUSTOM_SCOPES_FOR_PROFILING=1 for draft and verify apart",
 }
 
 

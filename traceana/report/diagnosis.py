@@ -36,8 +36,8 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer in one line. `speculation`: pays | loses | even | unknown, at `at_running`; `limiter`: acceptance | cycle |
-    both | none | unknown. `speedup_low/high`: the range the windows allow."""
+    """The answer in one line. `speculation`: pays | loses | even | unknown, at `at_running`; `limiter`: acceptance |
+    cycle | both | none | unknown. `speedup_low/high`: the range the windows allow."""
 
     sentence: str
     speculation: str = "unknown"

@@ -12,15 +12,15 @@ import re
 #: characters that are invisible, move the cursor or reorder text: C0, DEL, C1, soft hyphen, bidi marks, embeddings,
 #: overrides and isolates, zero-width characters, line and paragraph separators, surrogates, tags
 _HIDDEN_RANGES = (
-    "\x00-\x1f\x7f-\x9f\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890-\u0891\u08e2"
+    "\x7f-\x9f\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890-\u0891\u08e2"
     "\u115f-\u1160\u17b4-\u17b5\u180b-\u180f"
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb"
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_HIDDEN = re.compile(f"[{_HIDDEN_RANGES}]")
-_HIDDEN_BUT_NEWLINE = re.compile(f"(?!\n)[{_HIDDEN_RANGES}]")
+_HIDDEN = re.compile(f"[\x00-\x1f{_HIDDEN_RANGES}]")
+_HIDDEN_BUT_NEWLINE = re.compile(f"[\x00-\x09\x0b-\x1f{_HIDDEN_RANGES}]")
 #: what stays dangerous inside a JSON string literal shown on a terminal; C0 is escaped by the encoder
-HIDDEN_IN_JSON = re.compile(f"(?![\x00-\x1f])[{_HIDDEN_RANGES}]")
+HIDDEN_IN_JSON = re.compile(f"[{_HIDDEN_RANGES}]")
 _BLANKS = re.compile(r"[ \t\r\n]+")
 
 #: longest text of one field that is drawn, in characters
@@ -57,10 +57,10 @@ def short(text: str, limit: int) -> str:
 
 
 #: a word GitHub shows as it is; everything else goes into a code span
-_PLAIN = re.compile(r"[(\"']?[^\W_](?:[^\W_]|[.,;/%+×·…?!'’()\"-])*:?|[-+·×=/…(),.;%]+")
+_PLAIN = re.compile(r"[(\"']?[^\W_](?:[^\W_]|[.,;/%+×·…?!'’()\"-])*:?|[-+·×=/…(),.;%]+|->")
 _LINKED = re.compile(r"(?i)[(\"']*(?:www\.|gh-\d|(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b)")
 #: the same words begin a list, a heading rule or a table delimiter when they open a line
-_OPENS_BLOCK = re.compile(r"[-+=]+|\d{1,9}[.)]")
+_OPENS_BLOCK = re.compile(r"[-+=]+>?|\d{1,9}[.)]")
 
 
 def code(text: str) -> str:
@@ -72,8 +72,11 @@ def code(text: str) -> str:
     return f"{ticks}{pad}{text}{pad}{ticks}"
 
 
-def markdown(text: str, limit: int = FIELD_LIMIT) -> str:
-    """Untrusted prose for GitHub Markdown on one line: plain words as they are, all others in code spans."""
+def markdown(text: str, limit: int = FIELD_LIMIT, *, opens_block: bool = True) -> str:
+    """Untrusted prose for GitHub Markdown on one line: plain words as they are, all others in code spans.
+
+    With `opens_block` the text may stand at the start of a line, where `-` or `1.` would begin a list.
+    """
     out: list[str] = []
     pending: list[str] = []  # neighbouring words that share a code span
 
@@ -83,7 +86,8 @@ def markdown(text: str, limit: int = FIELD_LIMIT) -> str:
             pending.clear()
 
     for position, word in enumerate(one_line(text, limit).split(" ")):
-        if _PLAIN.fullmatch(word) and not _LINKED.match(word) and not (position == 0 and _OPENS_BLOCK.fullmatch(word)):
+        opening = opens_block and position == 0 and _OPENS_BLOCK.fullmatch(word)
+        if _PLAIN.fullmatch(word) and not _LINKED.match(word) and not opening:
             flush()
             out.append(word)
             continue
@@ -110,11 +114,11 @@ def _split(word: str) -> tuple[str, str, str]:
 
 def cell(text: str, limit: int = 200) -> str:
     """Untrusted prose for a cell of a GFM table; a pipe becomes `\\x7c`: table readers disagree on how to escape it."""
-    return markdown(clip(text, limit).replace("|", "\\x7c"))
+    return markdown(clip(text, limit).replace("|", "\\x7c"), opens_block=False)
 
 
-def fence(text: str, limit: int = FIELD_LIMIT) -> str:
+def fence(text: str) -> str:
     """A fenced code block that nothing in the text can close; control characters are written out."""
-    body = visible(clip(text.replace("\r\n", "\n"), limit), keep_newlines=True).strip("\n")
+    body = visible(text.replace("\r\n", "\n"), keep_newlines=True).strip("\n")
     ticks = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", body)), default=0))
     return f"{ticks}text\n{body}\n{ticks}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from traceana.report.compose import compose
 from traceana.report.diagnosis import Diagnosis
-from traceana.report.escape import cell, code, fence, markdown, one_line
+from traceana.report.escape import cell, clip, code, fence, markdown, one_line
 from traceana.report.page import Item, Labelled, Page, Section, Table
 from traceana.report.text import place
 
@@ -138,13 +138,11 @@ class _Writer:
         self._excerpts_left_out += len(having) - len(shown)
         if not shown:
             return ""
-        blocks = ["<details><summary>Evidence</summary>"]
-        for evidence in shown:
-            blocks += [
-                code(one_line(place(evidence), self._budget.characters)),
-                fence(evidence.text or "", self._budget.characters),
-            ]
-        return "\n\n".join([*blocks, "</details>"])
+        limit = self._budget.characters
+        lines = [
+            f"{one_line(place(evidence), limit)}  {clip(evidence.text or '', limit).strip()}" for evidence in shown
+        ]
+        return "\n\n".join(["<details><summary>Evidence</summary>", fence("\n".join(lines)), "</details>"])
 
     def _footer(self, redacted: bool) -> str:
         left_out = [

@@ -90,9 +90,9 @@ class _Canvas:
         """
         from rich.text import Text
 
-        start = Text(visible(lead), lead_style)
+        start = Text().append(visible(lead), lead_style)
         edge = min(self.width, _EDGE)
-        beside = right is not None and edge - start.cell_len - right.cell_len - 2 >= _MIN_ROOM
+        beside = right is not None and edge - start.cell_len - right.cell_len - 2 >= (_MIN_ROOM if body else 0)
         room = edge - start.cell_len - right.cell_len - 2 if right and beside else self.width - start.cell_len
         pieces = _wrapped(one_line(body), max(room, 8), lines)
         for number, piece in enumerate(pieces):

@@ -129,16 +129,24 @@ def _lines(evidence: Evidence) -> str:
 
 
 def places(evidence: Sequence[Evidence], limit: int = 8) -> str:
-    """All places of a finding, lines of the same file together: `a.log:9-19, 22 · b.log:3`; `limit` places at most."""
-    by_path: dict[str, list[str]] = {}
-    for item in evidence[:limit]:
-        lines = by_path.setdefault(item.path, [])
-        if (text := _lines(item)) and text not in lines:
-            lines.append(text)
-    shown = [f"{path}:{', '.join(lines)}" if lines else path for path, lines in by_path.items()]
-    if len(evidence) > limit:
-        shown.append(f"{len(evidence) - limit} more")
-    return " · ".join(shown)
+    """All places of a finding, lines of the same file together: `a.log:9-19, 22 · b.log:3`; `limit` spans at most."""
+    by_path: dict[str, list[tuple[int, int]]] = {}
+    for item in evidence:
+        spans = by_path.setdefault(item.path, [])
+        if item.line is None:
+            continue
+        first, last = item.line, item.line if item.last_line is None else item.last_line
+        if spans and first == spans[-1][1] + 1:
+            spans[-1] = (spans[-1][0], last)
+        elif (first, last) not in spans:
+            spans.append((first, last))
+    shown, room = [], limit
+    for path, spans in by_path.items():
+        if room > 0:
+            lines = ", ".join(span(str(first), str(last)) for first, last in spans[:room])
+            shown.append(f"{path}:{lines}" if lines else path)
+        room -= max(len(spans), 1)
+    return " · ".join([*shown, f"{-room} more"] if room < 0 else shown)
 
 
 def shown_levels(diagnosis: Diagnosis, limit: int = MAX_LEVELS) -> tuple[Level, ...]:

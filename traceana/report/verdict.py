@@ -1,4 +1,4 @@
-"""Facts (and a baseline's) to load levels and the verdict. A verdict needs at least two steady windows on either side."""
+"""Facts (and a baseline's) to load levels and the verdict, which needs two steady windows on either side."""
 
 from __future__ import annotations
 

@@ -39,7 +39,17 @@ from traceana.rules._collectives import SLOW_GRAPH_US, carrier, one_gpu, per_hun
 from traceana.rules._nccl_env import NO_NCCL_LINES
 from traceana.rules._text import count, picked
 from traceana.rules._wording import upper_first
-from traceana.rules.interface import CannotTell, Confidence, Finding, NotApplicable, Outcome, Rule, Severity, Threshold
+from traceana.rules.interface import (
+    CannotTell,
+    Clear,
+    Confidence,
+    Finding,
+    NotApplicable,
+    Outcome,
+    Rule,
+    Severity,
+    Threshold,
+)
 
 SLOW_GBPS = Threshold(
     "slow_graph",
@@ -75,6 +85,8 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
     if one_gpu(facts):
         return NotApplicable("one GPU per replica")
     graphs = [graph for line in facts.nccl.slow_graph if (graph := _read(line)) is not None]
+    if not graphs and facts.nccl.graph_lines:
+        return Clear(f"{facts.nccl.graph_lines} GRAPH lines, none of a working graph below {SLOW_GBPS.value:.0f} GB/s")
     if not graphs:
         return _NO_GRAPH if facts.nccl.processes else NO_NCCL_LINES
     return _finding(facts, graphs)

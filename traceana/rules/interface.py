@@ -14,7 +14,7 @@ from traceana.facts.model import Evidence, Facts, Provenance
 
 
 class Severity(str, Enum):
-    """How much it matters: critical = the run fails or loses most of its speed; warning = worth acting; info = to know."""
+    """How much it matters: critical = the run fails or loses most of its speed; warning = act; info = to know."""
 
     CRITICAL = "critical"
     WARNING = "warning"

@@ -10,7 +10,7 @@ from functools import cache
 
 from traceana import rules as _package
 from traceana.facts.model import Facts
-from traceana.rules.interface import Outcome, Rule
+from traceana.rules.interface import NotApplicable, Outcome, Rule
 
 _MODULE = re.compile(r"[a-z]{3}\d{3}_[a-z0-9_]+")
 
@@ -70,5 +70,12 @@ def doc(rule: Rule) -> RuleDoc:
 
 
 def run_all(facts: Facts, baseline: Facts | None = None) -> tuple[tuple[Rule, Outcome], ...]:
-    """Every rule's outcome for a run, by code."""
-    return tuple((rule, rule.check(facts, baseline)) for rule in rules())
+    """Every rule's outcome for a run, by code. A rule of other engines than the run's does not apply."""
+    engine = facts.identity.engine.value
+
+    def outcome(rule: Rule) -> Outcome:
+        if engine is not None and engine not in rule.engines:
+            return NotApplicable(f"a rule for {' and '.join(rule.engines)}")
+        return rule.check(facts, baseline)
+
+    return tuple((rule, outcome(rule)) for rule in rules())

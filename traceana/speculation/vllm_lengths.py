@@ -26,7 +26,7 @@ _WITH = "printed length counts the bonus token"
 _WITHOUT = "printed length leaves the bonus token out"
 
 
-def vllm_accept_length(  # noqa: PLR0917 - the fields of one line, in their order there
+def vllm_accept_length(
     printed_mal: float | None,
     per_position: Sequence[float] | None,
     accepted: int | None,

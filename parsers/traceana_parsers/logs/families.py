@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import polars as pl
 
+_ASSIGNMENT = re.compile(r"(?:^|(?<=[\s\"'=(;]))(NCCL_[A-Z0-9_]+)=(\"[^\"]*\"|'[^']*'|[^\s\"';,)\\]*)")
 _TEXT = 400  # characters of an event's line that are kept
 _MAX_FOLLOW = 16  # records of several lines read per block and family
 
@@ -252,6 +254,10 @@ class PatternFamily:
     def _settings(self, frame: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
+        if "assignments" in named.columns:
+            found_lists = [_ASSIGNMENT.findall(text or "") for text in named["assignments"].to_list()]
+            texts = [[(name, value.strip("'\"")) for name, value in found] for found in found_lists]
+            return self._rows(frame, texts)
         if "subject" not in named.columns:  # a single variable
             value = named["value"] if "value" in named.columns else pl.Series([""]).new_from_index(0, frame.height)
             extra = [named["os_pid"].cast(pl.Int64, strict=False)] if "os_pid" in named.columns else []
@@ -262,7 +268,16 @@ class PatternFamily:
             found = pairs(text or "")
             if "version" in named.columns:
                 found.insert(0, ("version", named["version"][index]))
-            table = pl.DataFrame(found, schema={"name": pl.String, "value": pl.String}, orient="row")
+            out.append(found)
+        return self._rows(frame, out)
+
+    def _rows(self, frame: pl.DataFrame, found: list[list[tuple[str, str]]]) -> pl.DataFrame:
+        """One settings row per (name, value) of each line."""
+        import polars as pl
+
+        out = []
+        for index, pairs_of_line in enumerate(found):
+            table = pl.DataFrame(pairs_of_line, schema={"name": pl.String, "value": pl.String}, orient="row")
             out.append(frame.slice(index, 1).join(table, how="cross"))
         return pl.concat(out).with_columns(pl.lit(self._grammar.kind).alias("origin"))
 

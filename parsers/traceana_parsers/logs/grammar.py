@@ -111,7 +111,9 @@ def derive(line: str, grammar: KeyValueGrammar) -> tuple[_Derived, ...]:
     start = line.find(grammar.anchor)
     body = line[start:]
     skip = 0 if grammar.anchor_is_key else len(grammar.anchor)
-    out, keys, end = [], [], skip
+    out: list[str] = []
+    keys: list[str] = []
+    end = skip
     prefix = _loose(body[:skip])
     for match in _PAIR.finditer(body, skip):
         if keys and not re.fullmatch(r"[^\n\"\\]{0,60}", body[end : match.start()]):

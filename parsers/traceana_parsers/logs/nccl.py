@@ -39,6 +39,22 @@ ENV = PatternGrammar(
     ),
 )
 
+REQUESTED = PatternGrammar(
+    name="launch_env",
+    engine="any",
+    anchor="NCCL_",
+    # a launch command, a unit or an env file: never behind a bracket, where log lines have their time or device
+    pattern=r"^(?:[^\[]{0,4000}?[\s\"'=(;])?(?P<assignments>NCCL_[A-Z0-9_]+=.*)",
+    kind="launch_env",
+    table="settings",
+    optional=True,
+    examples=(
+        Example("+ env NCCL_PROTO=LL NCCL_P2P_LEVEL=SYS python3 -m sglang.launch_server", {"NCCL_P2P_LEVEL": "SYS"}),
+        Example("docker run --gpus all -e NCCL_ALGO='Ring' -e HF_HOME=/models image", {"NCCL_ALGO": "Ring"}),
+        Example("export NCCL_MAX_NCHANNELS=16", {"NCCL_MAX_NCHANNELS": "16"}),
+    ),
+)
+
 EVENTS: tuple[PatternGrammar, ...] = (
     _n(
         "init",
@@ -165,4 +181,4 @@ EVENTS: tuple[PatternGrammar, ...] = (
     ),
 )
 
-GRAMMARS: tuple[Grammar, ...] = (ENV, *EVENTS)
+GRAMMARS: tuple[Grammar, ...] = (ENV, REQUESTED, *EVENTS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from traceana_parsers.interface import FileReport, Sink
@@ -167,7 +168,7 @@ def _take_apart(
     for row in rows:
         line = lines.text[row] or ""
         cuts = [0, *(m.start() for m in _RECORD_START.finditer(line) if m.start() > 0), len(line)]
-        for start, end in zip(cuts, cuts[1:], strict=False):
+        for start, end in pairwise(cuts):
             if end > start:
                 pieces.append(line[start:end].lstrip("\r"))
                 numbers.append(int(lines.number[row]))
@@ -181,7 +182,7 @@ def _take_apart(
     )
     kept = hits.filter(~pl.col("row").is_in(rows))
     more = _classify(joined.text.slice(base), catalog).with_columns(pl.col("row") + base)
-    return joined, pl.concat([kept, more.select(kept.columns).cast(dict(kept.schema))])
+    return joined, pl.concat([kept, more.select(kept.columns).cast(kept.schema)])
 
 
 def _note_unread(report: FileReport, unread: pl.Series, text: pl.Series, numbers: object) -> None:

@@ -1,0 +1,51 @@
+"""Every rule, from log lines to the report: its fixture fires it, its healthy twin yields no finding at all."""
+
+from pathlib import Path
+
+import pytest
+
+from traceana import api
+from traceana.rules.registry import rules
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "rules"
+CODES = [rule.code for rule in rules()]
+
+#: findings that a fixture rightly raises beside its own: the same evidence seen from another side
+COMPANIONS = {
+    "CAP002": {"CAP001"},  # a retraction happens because the pool is full
+    "CYC004": {"CYC002"},  # past the cliff the run is below break-even
+}
+
+
+def runs(kind: str) -> list[object]:
+    """Each log of a fixture folder is a run of its own; `baseline.log` goes with the others."""
+    return [
+        pytest.param(code, log, id=f"{code}-{log.stem}")
+        for code in CODES
+        for log in sorted((FIXTURES / code / kind).glob("*.log"))
+        if log.name != "baseline.log"
+    ]
+
+
+def diagnose(log: Path) -> set[str]:
+    baseline = log.with_name("baseline.log")
+    result = api.diagnose([str(log)], [str(baseline)] if baseline.exists() else ())
+    assert all(entry.unread == 0 for entry in result.inputs), [e.unread_example for e in result.inputs]
+    return {finding.code for finding in result.findings}
+
+
+@pytest.mark.parametrize(("code", "log"), runs("fires"))
+def test_the_fixture_fires_its_rule_and_only_known_companions(code: str, log: Path) -> None:
+    found = diagnose(log)
+    assert code in found
+    assert found - {code} <= COMPANIONS.get(code, set())
+
+
+@pytest.mark.parametrize(("code", "log"), runs("healthy"))
+def test_the_healthy_twin_yields_no_finding(code: str, log: Path) -> None:
+    assert diagnose(log) == set()
+
+
+def test_every_rule_has_both_fixtures() -> None:
+    for kind in ("fires", "healthy"):
+        assert {param.values[0] for param in runs(kind)} == set(CODES)
