@@ -22,6 +22,7 @@ ALLOWED = {
     "traceana.api": {
         "traceana.report", "traceana.rules", "traceana.facts", "traceana.store", "traceana_parsers", "traceana.errors",
     },
+    "traceana.__main__": {"traceana.cli"},
     "traceana.cli": {
         "traceana.api", "traceana.report", "traceana.rules", "traceana.facts", "traceana.speculation", "traceana.errors",
     },

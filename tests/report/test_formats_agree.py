@@ -36,7 +36,7 @@ ROWS = {
     "cycle ms": ("cycle_ms", 1),
     "step ms without": ("baseline_step_ms", 1),
     "tokens/forward": ("tokens_per_forward", 0),
-    "windows": ("windows", 0),
+    "steady windows": ("windows", 0),
 }
 
 
@@ -159,13 +159,22 @@ def test_figures_are_rounded_the_same_way_everywhere(value: float | None, text: 
 
 
 def test_units_and_places_read_as_people_write_them() -> None:
-    assert (two(2.6), share(0.056), share(0.9), duration(42.0), duration(1622.0), duration(11_520.0)) == (
+    assert (
+        two(2.6),
+        share(0.056),
+        share(0.9),
+        duration(42.0),
+        duration(1622.0),
+        duration(11_520.0),
+        duration(354_240.0),
+    ) == (
         "2.60",
         "5.6 %",
         "90 %",
         "42 s",
         "27 min",
         "3.2 h",
+        "4.1 days",
     )
     evidence = [Evidence("a.log", 9, 19), Evidence("a.log", 22, 22), Evidence("b.log", 3), Evidence("c.log")]
     assert places(evidence) == "a.log:9-19, 22 · b.log:3 · c.log"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from difflib import get_close_matches
 from enum import Enum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from traceana.errors import TraceanaError
-from traceana.rules.interface import Rule, Threshold
-from traceana.rules.registry import doc, rules
+
+if TYPE_CHECKING:
+    from traceana.rules.interface import Rule, Threshold
 
 
 class ExplainFormat(str, Enum):
@@ -29,9 +30,9 @@ def explain(
     """Explain a finding: what it sees, why it matters, how sure it is, what else fits, and what to do.
 
     Example: traceana explain COM001
-
-    Raises TraceanaError for an unknown code.
     """
+    from traceana.rules.registry import rules
+
     chosen = rules() if code is None else (find_rule(code),)
     if format is ExplainFormat.JSON:
         typer.echo(json.dumps([as_dict(rule) for rule in chosen], indent=2))
@@ -43,6 +44,8 @@ def explain(
 
 def find_rule(code: str) -> Rule:
     """The rule with this code or name, in any case. Raises TraceanaError that suggests the nearest."""
+    from traceana.rules.registry import rules
+
     wanted = code.strip()
     for rule in rules():
         if wanted.upper() == rule.code or wanted.lower() == rule.name:
@@ -55,6 +58,8 @@ def find_rule(code: str) -> Rule:
 
 def as_dict(rule: Rule) -> dict[str, Any]:
     """A rule as plain data: code, name, severity, engines, summary, sections by heading, thresholds."""
+    from traceana.rules.registry import doc
+
     text = doc(rule)
     return {
         "code": rule.code,
@@ -69,6 +74,8 @@ def as_dict(rule: Rule) -> dict[str, Any]:
 
 def as_markdown(rule: Rule) -> str:
     """A rule as a Markdown page: its sections as second-level headings, its thresholds as a table."""
+    from traceana.rules.registry import doc
+
     text = doc(rule)
     parts = [f"# {rule.code} {rule.name}", f"**{rule.severity.value}** · {', '.join(rule.engines)}", text.summary]
     parts += [f"## {heading}\n\n{body}" for heading, body in text.sections.items()]
@@ -94,17 +101,23 @@ def _threshold(threshold: Threshold) -> dict[str, Any]:
 
 
 def _markdown_list(chosen: tuple[Rule, ...]) -> str:
+    from traceana.rules.registry import doc
+
     rows = [f"| {r.code} | {r.name} | {r.severity.value} | {doc(r).summary} |" for r in chosen]
     return "\n".join(["| code | name | severity at most | summary |", "|---|---|---|---|", *rows])
 
 
 def _terminal_list(chosen: tuple[Rule, ...]) -> str:
+    from traceana.rules.registry import doc
+
     width = max((len(rule.name) for rule in chosen), default=0)
     rows = [f"{r.code}  {r.name:<{width}}  {r.severity.value:<8}  {doc(r).summary}" for r in chosen]
     return "\n".join([*rows, "", "traceana explain CODE prints one of them."])
 
 
 def _terminal_rule(rule: Rule) -> str:
+    from traceana.rules.registry import doc
+
     text = doc(rule)
     lines = [f"{rule.code} {rule.name} ({rule.severity.value} at most; {', '.join(rule.engines)})", text.summary]
     for heading, body in text.sections.items():

@@ -126,3 +126,39 @@ def mean_of(rows: pl.DataFrame, column: str) -> float | None:
     """Mean of a column; None without values."""
     value = rows[column].drop_nulls().mean()
     return float(value) if isinstance(value, (int, float)) else None
+
+
+def from_timers(cycles: pl.DataFrame, where: Locator) -> Acceptance | None:
+    """Acceptance as hand-made EAGLE3_PROFILE prints give it, for logs whose engine prints none; None without such lines.
+
+    A home-made counter may leave the bonus token out: a value below 1 proves it, since every cycle emits at least one
+    token. Values that never fall below 1 could be either and give no accept length.
+    """
+    import polars as pl
+
+    rows = cycles.filter((pl.col("source") == "eagle3_profile") & pl.col("accept_length_printed").is_not_null())
+    if not rows.height:
+        return None
+    evidence = where.spans(rows)
+    weight = pl.col("cycles").fill_null(1)
+    mean = float(rows.select((pl.col("accept_length_printed") * weight).sum() / weight.sum()).item())
+    without = bool((rows["accept_length_printed"] < 1.0).any())
+    with_bonus = bool(rows["accept_has_bonus"].fill_null(False).all())
+    length: Fact[float]
+    if with_bonus and not without:
+        length, words = Fact(mean, Provenance.MEASURED, evidence), "the timers' own line counts the bonus token"
+    elif without:
+        words = "a value below 1 shows that the print leaves the bonus token out; 1 was added"
+        length = Fact(mean + 1.0, Provenance.DERIVED, evidence, words)
+    else:
+        words = "a home-made print that never falls below 1: whether it counts the bonus token cannot be told"
+        length = Fact(reason=words)
+    return Acceptance(
+        accept_length=length,
+        accept_rate=Fact(reason="the print gives no drafted tokens"),
+        tokens_per_cycle=length,
+        printed_accept_length=mean,
+        definition=words,
+        n_samples=rows.height,
+        evidence=evidence,
+    )

@@ -112,6 +112,6 @@ def _windows(
             return view.select(windows.COLUMNS), acceptance_counts.llamacpp(spec_rows, where), spec, turned
         earned = acceptance_counts.vllm(view, spec_rows, spec, bonus, words, where)
     else:
-        view = windows.sglang(rows, prefill, speculating)
+        view = windows.sglang(rows, prefill, starts, speculating)
         earned = acceptance.sglang(view, spec, version, where)
     return view.select(windows.COLUMNS), earned, spec, turned

@@ -61,11 +61,12 @@ def streams(decode: pl.DataFrame) -> pl.DataFrame:
     return named.filter(pl.col("tp").is_null() | (pl.col("tp") == lowest) | pl.col("engine").eq("vllm"))
 
 
-def sglang(decode: pl.DataFrame, prefill: pl.DataFrame, speculating: bool) -> pl.DataFrame:
+def sglang(decode: pl.DataFrame, prefill: pl.DataFrame, starts: pl.DataFrame, speculating: bool) -> pl.DataFrame:
     """Windows of SGLang's Decode batch lines.
 
     cycle_ms = 1000 x accept length x running / gen_tps (docs/arithmetic.md). A window is steady when it is not the
-    first of its stream, no prefill ran in it and the load moved by at most a tenth.
+    first of its stream or after a server start (`starts`: file_id, line), no prefill ran in it and the load moved by at
+    most a tenth.
     """
     import polars as pl
 
@@ -76,9 +77,16 @@ def sglang(decode: pl.DataFrame, prefill: pl.DataFrame, speculating: bool) -> pl
         .otherwise(pl.lit("server"))
         .alias("stream"),
     )
-    both = pl.concat([decode.with_columns(pl.lit(False).alias("is_prefill")), marks.drop("dp")], how="diagonal").sort(
-        "file_id", "line"
-    )
+    both = pl.concat(
+        [
+            decode.with_columns(pl.lit(False).alias("is_prefill")),
+            marks.drop("dp"),
+            starts.select("file_id", "line")
+            .join(decode.select("stream").unique(), how="cross")
+            .with_columns(pl.lit(True).alias("is_prefill")),
+        ],
+        how="diagonal",
+    ).sort("file_id", "line")
     both = both.with_columns(pl.col("is_prefill").cum_sum().over("stream").alias("prefills"))
     rows = in_time_order(both.filter(~pl.col("is_prefill")).drop("is_prefill")).frame
     previous = pl.col("running").shift(1).over("stream")

@@ -45,7 +45,7 @@ def _lines(drafts: bool, paired: bool) -> tuple[_Line, ...]:
         _Line(f"step ms {other}", lambda v: v.baseline_step_ms, figure, "d"),
         _Line("tokens/forward", lambda v: v.tokens_per_forward, whole, "d"),
         _Line("in CUDA graph", lambda v: v.graph_share, share, "m"),
-        _Line("windows", lambda v: v.windows, whole, ""),
+        _Line("steady windows", lambda v: v.windows, whole, ""),
     )
 
 

@@ -207,7 +207,10 @@ def _table(canvas: _Canvas, table: Table) -> None:
 
     limit = min(_CELL_LIMIT, (canvas.width - 8) // 2)
     columns = [_short(name, limit) for name in table.columns]
-    rows = [(_short(row.label, limit), [_short(cell, limit) for cell in row.cells], row.letter) for row in table.rows]
+    label_limit = canvas.width // 2 - 4
+    rows = [
+        (_short(row.label, label_limit), [_short(cell, limit) for cell in row.cells], row.letter) for row in table.rows
+    ]
     label_width = max(cell_len(text) for text in (table.corner, *(label for label, _, _ in rows)))
     widths = [
         max(cell_len(text) for text in column) for column in zip(columns, *(cells for _, cells, _ in rows), strict=True)

@@ -91,12 +91,14 @@ def span(low: str, high: str) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """`42.5 s`, `27 min`, `3.2 h`."""
+    """`4.5 s`, `42 s`, `27 min`, `3.2 h`, `4.1 days`."""
     if seconds is None or _missing(seconds):
         return NONE
     if seconds < 120:
         return f"{seconds:.1f} s" if seconds < 10 and seconds != int(seconds) else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86_400:.1f} days"
 
 
 def count(n: int, noun: str) -> str:

@@ -155,7 +155,7 @@ def _follows(facts: Facts) -> bool:
 def _finding(facts: Facts, baseline: Facts | None, level: Regime, cycle: Spread) -> Finding:
     acceptance = facts.acceptance
     accept_length = level.accept_length or level.tokens_per_cycle
-    emitted = accept_length.median if accept_length is not None else acceptance.accept_length.value or 1.0
+    emitted = accept_length.mean if accept_length is not None else acceptance.accept_length.value or 1.0
     k, rate = chain_length(facts), chain_rate(facts)
     drivers = facts.drivers
     shares = drivers is not None and drivers.n >= MIN_WINDOWS.value and drivers.sd_ln_tps >= CONSTANT_CYCLE.value

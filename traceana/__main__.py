@@ -1,0 +1,5 @@
+"""`python -m traceana`."""
+
+from traceana.cli.app import main
+
+main()
