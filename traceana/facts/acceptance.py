@@ -129,7 +129,7 @@ def mean_of(rows: pl.DataFrame, column: str) -> float | None:
 
 
 def from_timers(cycles: pl.DataFrame, where: Locator) -> Acceptance | None:
-    """Acceptance as hand-made EAGLE3_PROFILE prints give it, for logs whose engine prints none; None without such lines.
+    """Acceptance as EAGLE3_PROFILE prints give it, for logs whose engine prints none; None without such lines.
 
     A home-made counter may leave the bonus token out: a value below 1 proves it, since every cycle emits at least one
     token. Values that never fall below 1 could be either and give no accept length.

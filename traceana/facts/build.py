@@ -37,10 +37,16 @@ def build(tables: Tables) -> Facts:
     where = locate.locator(inputs)
     found = settings.settings(tables.frame("settings"), where)
     who = settings.identity(found, events, inputs["format"].to_list(), where)
-    engine = who.engine.value or ("vllm" if spec_rows.height else "sglang")
+    engine, left_out = _one_engine(who.engine.value, decode, spec_rows)
+    decode = decode.filter(decode["engine"] == engine) if left_out else decode
     drafting = acceptance.drafting_lines(decode, spec_rows)
     spec = settings.speculation(found, events, drafting, decode.height > 0, acceptance.inferred_width(decode), where)
-    view, earned, spec, newest_first = _windows(engine, decode, prefill, spec_rows, spec, who.version.value, where)
+    starts = events.filter(events["kind"] == "ready")
+    view, earned, spec, newest_first = _windows(
+        engine, decode, prefill, spec_rows, starts, spec, who.version.value, where
+    )
+    if not earned.accept_length.known:
+        earned = acceptance.from_timers(cycle_rows, where) or earned
     view = regimes.with_levels(view)
     k = spec.k.value if spec.k.known else acceptance_counts.positions(spec_rows)
     per_request = k if spec.active.value else 0
@@ -65,6 +71,7 @@ def build(tables: Tables) -> Facts:
         incidents=incidents.incidents(events, where),
         last_seen=incidents.last_seen({"events": events, "decode_samples": decode, "prefill_samples": prefill}, where),
         stability=stability.stability(view, events, where),
+        left_out=left_out,
     )
     return replace(facts, cycle=cycles.cycle_facts(cycle_rows, events, facts.main_regime, where))
 
@@ -80,6 +87,16 @@ def run_facts(tables: Tables) -> tuple[Identity, Parallelism, Speculation]:
     return who, ranks, settings.speculation(found, events, spec_rows.height > 0, False, None, where)
 
 
+def _one_engine(known: str | None, decode: pl.DataFrame, spec_rows: pl.DataFrame) -> tuple[str, str | None]:
+    """The engine whose lines are read as one run, and what is left out when two engines' lines are mixed."""
+    counts = dict(decode["engine"].drop_nulls().value_counts(sort=True).iter_rows())
+    engine = known or (next(iter(counts)) if counts else "vllm" if spec_rows.height else "sglang")
+    others = [f"{count:,} stats lines of {name}" for name, count in counts.items() if name != engine]
+    if engine not in counts or not others:
+        return engine, None
+    return engine, f"two engines are mixed in these inputs; left out: {', '.join(others)}"
+
+
 def _last(events: pl.DataFrame, view: pl.DataFrame) -> object:
     times = [t for t in (events["ts"].max(), view["ts"].max()) if t is not None]
     return max(times) if times else None
@@ -90,6 +107,7 @@ def _windows(
     decode: pl.DataFrame,
     prefill: pl.DataFrame,
     spec_rows: pl.DataFrame,
+    starts: pl.DataFrame,
     spec: Speculation,
     version: str | None,
     where: locate.Locator,

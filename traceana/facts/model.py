@@ -406,6 +406,7 @@ class Startup:
     ready: Fact[datetime] = field(default_factory=Fact)
     total_s: float | None = None
     longest_gap: tuple[float, Evidence] | None = None  # seconds without any line, and the line before it
+    starts: int = 0  # times a server said that it is ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,6 +474,7 @@ class Facts:
     incidents: tuple[Incident, ...] = ()
     last_seen: tuple[RankActivity, ...] = ()
     stability: Stability = field(default_factory=Stability)
+    left_out: str | None = None  # what of the inputs does not belong to this run, in words
 
     def regime(self, running: int) -> Regime | None:
         """The regime of one load level, or None."""

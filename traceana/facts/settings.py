@@ -66,11 +66,15 @@ def settings(table: pl.DataFrame, where: Locator) -> Settings:
                 parsed=parse_value(row["value"]),
                 rank=row["tp"],
                 pid=row["pid"],
-                evidence=where.at(row, f"{row['name']}={row['value'][:200]}"),
+                evidence=where.at(row, _shown(row["name"], row["value"])),
             )
             for row in kept.iter_rows(named=True)
         )
     )
+
+
+def _shown(name: str, value: str) -> str:
+    return f"{name}={value[:200]}" if value else name
 
 
 def _fact(found: Settings, key: str, kind: type) -> Fact[Any]:

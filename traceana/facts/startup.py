@@ -49,7 +49,7 @@ def startup(events: pl.DataFrame, where: Locator) -> Startup:
             None if ready[0]["ts"] else "no time on that line",
         )
     total, gap = _span(events, ready[0] if ready else None, where)
-    return Startup(tuple(slowest.values()), at, total, gap)
+    return Startup(tuple(slowest.values()), at, total, gap, len(ready))
 
 
 def _name(name: str, kind: str, subject: str) -> str:

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from traceana.facts.model import Facts, Spread
+from traceana.facts.model import Facts
+from traceana.report import parts
 from traceana.report.diagnosis import (
     AcceptanceReport,
     Cycle,
     Diagnosis,
-    ExplainsReport,
-    FindingReport,
+    DriversReport,
     InputReport,
     NotChecked,
     Part,
+    PathReport,
     RunInfo,
     StageReport,
-    WindowReport,
 )
 from traceana.report.verdict import levels, verdict
 from traceana.rules.interface import CannotTell, Clear, Confidence, Finding, Outcome, Rule, Severity
 
 _SEVERITY = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _CONFIDENCE = {Confidence.HIGH: 0, Confidence.MEDIUM: 1, Confidence.LOW: 2}
+
+_BAD_BASELINE = "the run given as --baseline speculates itself: it gives no step time, and no break-even is stated"
+#: what a user should capture first: the comparison, then NCCL's word, then the rest
+_CAPTURE_FIRST = ("CYC002", "COM", "ENV", "ACC", "GRF", "CAP", "CFG", "STB", "CYC")
 
 #: how to see inside a cycle, by engine
 _INSIDE = {
@@ -40,26 +44,41 @@ def diagnosis(
     baseline_outcomes: Sequence[tuple[Rule, Outcome]] = (),
 ) -> Diagnosis:
     """The whole answer for a run, with the baseline's own diagnosis inside when there is one."""
+    shown = baseline
+    if baseline is not None and baseline.speculation.active.value:
+        baseline = None  # a speculating run is no baseline: no step, no break-even
     findings = ordered([(rule, o) for rule, o in outcomes if isinstance(o, Finding)])
     return Diagnosis(
-        run=_run(facts),
+        run=_run(facts, baseline is None and shown is not None),
         verdict=verdict(facts, baseline, [finding for _, finding in findings]),
         cycle=_cycle(facts),
         acceptance=_acceptance(facts),
         levels=levels(facts, baseline),
-        windows=_windows(facts),
+        windows=parts.windows(facts),
         windows_total=facts.windows.n,
         windows_steady=facts.windows.n_steady,
+        context_levels=parts.context_levels(facts),
+        drivers=None
+        if facts.drivers is None
+        else DriversReport(
+            facts.drivers.n, facts.drivers.sd_ln_tps, facts.drivers.acceptance_share, facts.drivers.cycle_share
+        ),
+        capacity=parts.capacity(facts),
+        collectives=tuple(
+            PathReport(s.kind, s.state, s.reason, s.ranks, s.count, s.evidence) for s in facts.collectives
+        ),
+        nccl=parts.nccl(facts),
+        settings=parts.settings(facts),
         startup=tuple(StageReport(s.name, s.seconds, s.rank) for s in facts.startup.stages),
-        streams=_streams(facts),
-        findings=tuple(_finding(rule, finding) for rule, finding in findings),
+        streams=parts.streams(facts),
+        findings=tuple(parts.finding(rule, finding) for rule, finding in findings),
         not_checked=_not_checked(facts, outcomes),
         clear=tuple(rule.code for rule, outcome in outcomes if isinstance(outcome, Clear)),
         inputs=tuple(
             InputReport(i.path, i.format, i.lines, i.recognised, i.unread, i.partial, i.problem, i.unread_example)
             for i in facts.inputs
         ),
-        baseline=None if baseline is None else diagnosis(baseline, baseline_outcomes),
+        baseline=None if shown is None else diagnosis(shown, baseline_outcomes),
     )
 
 
@@ -74,7 +93,7 @@ def ordered(findings: list[tuple[Rule, Finding]]) -> list[tuple[Rule, Finding]]:
     return sorted(findings, key=key)
 
 
-def _run(facts: Facts) -> RunInfo:
+def _run(facts: Facts, bad_baseline: bool) -> RunInfo:
     spec, ranks, who = facts.speculation, facts.parallelism, facts.identity
     named = {
         "active": spec.active.value,
@@ -101,7 +120,7 @@ def _run(facts: Facts) -> RunInfo:
         lines=sum(i.lines for i in facts.inputs),
         unread=sum(i.unread for i in facts.inputs),
         load_levels=len(facts.regimes),
-        notes=_notes(facts),
+        notes=(*_notes(facts), *((_BAD_BASELINE,) if bad_baseline else ())),
     )
 
 
@@ -114,6 +133,10 @@ def _notes(facts: Facts) -> tuple[str, ...]:
         notes.append("the log is pasted newest first; it was read in the order of time")
     notes.extend(_stream_notes(facts))
     notes.extend(_protocol_notes(facts))
+    if facts.startup.starts > 1:
+        notes.append(f"{facts.startup.starts} server starts are in these inputs: settings are those of the first")
+    if facts.left_out:
+        notes.append(facts.left_out)
     if facts.capacity.kv_tokens.value is not None:
         notes.append(f"KV pool {facts.capacity.kv_tokens.value:,} tokens")
     return tuple(notes)
@@ -171,64 +194,8 @@ def _acceptance(facts: Facts) -> AcceptanceReport:
     )
 
 
-def _windows(facts: Facts) -> tuple[WindowReport, ...]:
-    """The sampled windows; a window begins where the one before it of the same stream ended."""
-    last: dict[str, str] = {}
-    out = []
-    for w in facts.windows.sample:
-        end = w.ts.isoformat(sep=" ") if w.ts else None
-        out.append(
-            WindowReport(
-                start=last.get(w.stream) if facts.windows.n == len(facts.windows.sample) else None,
-                end=end,
-                stream=w.stream,
-                running=w.running,
-                gen_tps=w.gen_tps,
-                accept_length=w.accept_length,
-                cycle_ms=w.cycle_ms,
-                steady=w.steady,
-                reason=w.reason,
-                line=w.evidence.line,
-            )
-        )
-        if end is not None:
-            last[w.stream] = end
-    return tuple(out)
-
-
-def _streams(facts: Facts) -> tuple[dict[str, str | int | float | None], ...]:
-    def median(spread: Spread | None) -> float | None:
-        return None if spread is None else spread.median
-
-    return tuple(
-        {
-            "name": s.name,
-            "windows": s.n_windows,
-            "running": median(s.running),
-            "gen_tps": median(s.gen_tps),
-            "accept_length": median(s.accept_length),
-        }
-        for s in facts.streams
-    )
-
-
-def _finding(rule: Rule, finding: Finding) -> FindingReport:
-    explains = finding.explains_ms_per_token
-    return FindingReport(
-        code=finding.code,
-        name=rule.name,
-        title=finding.title,
-        severity=finding.severity.value,
-        confidence=finding.confidence.value,
-        why=finding.why,
-        fix=finding.fix,
-        confirm=finding.confirm,
-        rivals=finding.rivals,
-        explains_ms_per_token=None
-        if explains is None
-        else ExplainsReport(explains.low_ms, explains.high_ms, explains.provenance.value, explains.basis),
-        evidence=finding.evidence,
-    )
+def _urgency(codes: Sequence[str]) -> int:
+    return min(i for i, prefix in enumerate(_CAPTURE_FIRST) for code in codes if code.startswith(prefix))
 
 
 def _not_checked(facts: Facts, outcomes: Sequence[tuple[Rule, Outcome]]) -> tuple[NotChecked, ...]:
@@ -240,8 +207,12 @@ def _not_checked(facts: Facts, outcomes: Sequence[tuple[Rule, Outcome]]) -> tupl
     names = {rule.code: rule.name.replace("-", " ") for rule, _ in outcomes}
     found = [
         NotChecked(", ".join(names[c] for c in codes), reason, capture, tuple(codes))
-        for (reason, capture), codes in groups.items()
+        for (reason, capture), codes in sorted(groups.items(), key=lambda item: _urgency(item[1]))
     ]
+    if facts.windows.n and not facts.windows.n_steady:
+        why = ", ".join(f"{reason} {count}" for reason, count in facts.windows.unsteady_reasons)
+        capture = "hold one load for a minute; SGLang: --decode-log-interval 10 gives shorter windows between prefills"
+        found.insert(0, NotChecked("cycle time", f"none of {facts.windows.n} windows is steady ({why})", capture))
     if facts.cycle.total_ms.value is not None and all(p.name == "unknown" for p in facts.cycle.parts):
         capture = _INSIDE.get(facts.identity.engine.value or "", "capture a profile of a few cycles")
         found.insert(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from traceana.report.diagnosis import AcceptanceReport, Cycle, Diagnosis, RunInfo
-from traceana.report.lists import findings, inputs, not_checked, startup, streams
+from traceana.report.lists import communication, findings, inputs, not_checked, startup, streams
 from traceana.report.loads import load_table, speculating
+from traceana.report.names import with_short_names
 from traceana.report.page import Labelled, Page, Row, Section, Table
 from traceana.report.text import (
     ENGINES,
@@ -27,13 +28,16 @@ _LIMITERS = {"acceptance": "acceptance", "cycle": "the cycle", "both": "acceptan
 
 def compose(diagnosis: Diagnosis) -> Page:
     """The page of a diagnosis."""
+    diagnosis = with_short_names(diagnosis)
     sections = (
         _loads(diagnosis),
+        _contexts(diagnosis),
         _cycle(diagnosis.cycle, speculating(diagnosis)),
         _acceptance(diagnosis.acceptance, speculating(diagnosis)),
         findings(diagnosis),
         startup(diagnosis),
         streams(diagnosis),
+        communication(diagnosis),
         not_checked(diagnosis.not_checked),
         inputs(diagnosis),
     )
@@ -139,7 +143,38 @@ def _loads(diagnosis: Diagnosis) -> Section | None:
         remarks.append(f"{len(table.columns)} of {len(diagnosis.levels)} levels shown")
     if total:
         remarks.append(f"{steady:,} of {count(total, 'window')} steady")
-    return Section("Load levels", aside=" · ".join(remarks), tables=(table,))
+    return Section("Load levels", aside=" · ".join(remarks), tables=(table,), texts=_moves(diagnosis))
+
+
+def _moves(diagnosis: Diagnosis) -> tuple[Labelled, ...]:
+    """What moves the throughput while the load stays the same."""
+    found = diagnosis.drivers
+    if found is None or not speculating(diagnosis):
+        return ()
+    text = (
+        f"at constant load tok/s moves with acceptance {share(found.acceptance_share)}, with the cycle "
+        f"{share(found.cycle_share)} (variance of ln tok/s, sd {two(found.sd_ln_tps)}, "
+        f"{count(found.windows, 'steady window')}; d)"
+    )
+    return (Labelled("", (text,)),)
+
+
+def _contexts(diagnosis: Diagnosis) -> Section | None:
+    levels = diagnosis.context_levels
+    if not levels:
+        return None
+    rows = [
+        Row("tok/s", tuple(figure(x.gen_tps) for x in levels), "m"),
+        Row("accept length", tuple(two(x.accept_length) for x in levels), "m"),
+        Row("cycle ms" if speculating(diagnosis) else "step ms", tuple(figure(x.cycle_ms) for x in levels), "d"),
+        Row("windows", tuple(whole(x.windows) for x in levels)),
+    ]
+    rows = [row for row in rows if any(cell != NONE for cell in row.cells)]
+    columns = tuple(whole(x.context_tokens) for x in levels)
+    at = f"at {levels[0].running} running"
+    return Section(
+        "By context", aside=at, tables=(Table("KV tokens each", columns, tuple(rows), remarks=(legend("md"),)),)
+    )
 
 
 def _cycle(cycle: Cycle, drafts: bool) -> Section:

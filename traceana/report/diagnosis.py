@@ -130,6 +130,78 @@ class WindowReport:
 
 
 @dataclass(frozen=True, slots=True)
+class DriversReport:
+    """Shares of the variance of ln(tok/s) at constant load; they sum to 1 and one may be negative."""
+
+    windows: int
+    sd_ln_tps: float
+    acceptance_share: float
+    cycle_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLevel:
+    """Steady windows of one context length at the most common load."""
+
+    context_tokens: float
+    running: int
+    windows: int
+    gen_tps: float
+    accept_length: float | None
+    cycle_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityReport:
+    """KV pool, running cap, queue."""
+
+    kv_tokens: int | None = None
+    max_running: int | None = None
+    usage_max: float | None = None
+    windows_full: int = 0
+    windows_queued: int = 0
+    retractions: int = 0
+    preemptions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PathReport:
+    """What ranks said about one way of doing collectives. `state`: on | off | failed | info."""
+
+    kind: str
+    state: str
+    reason: str
+    ranks: tuple[int, ...]
+    count: int
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class NcclReport:
+    """One process's NCCL lines: rank, variables that reached it, transports (connections by kind), channels."""
+
+    pid: int
+    host: str | None
+    rank: int | None
+    nranks: int | None
+    env: dict[str, str]
+    transports: dict[str, int]
+    channels: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SettingReport:
+    """One argument or variable as a process printed it."""
+
+    name: str
+    value: str
+    origin: str
+    rank: int | None = None
+    path: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StageReport:
     """One start-up stage."""
 
@@ -198,9 +270,15 @@ class Diagnosis:
     cycle: Cycle
     acceptance: AcceptanceReport
     levels: tuple[Level, ...] = ()
+    context_levels: tuple[ContextLevel, ...] = ()
+    drivers: DriversReport | None = None
     windows: tuple[WindowReport, ...] = ()
     windows_total: int = 0
     windows_steady: int = 0
+    capacity: CapacityReport = field(default_factory=CapacityReport)
+    collectives: tuple[PathReport, ...] = ()
+    nccl: tuple[NcclReport, ...] = ()
+    settings: tuple[SettingReport, ...] = ()
     startup: tuple[StageReport, ...] = ()
     streams: tuple[dict[str, str | int | float | None], ...] = ()
     findings: tuple[FindingReport, ...] = ()

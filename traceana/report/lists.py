@@ -12,6 +12,8 @@ from traceana.report.text import FAMILIES, NONE, count, figure, letter, place, p
 MAX_STREAMS = 16
 MAX_STAGES = 24
 MAX_INPUTS = 12
+MAX_PATHS = 8
+MAX_NOT_CHECKED = 5
 
 _STREAM_COLUMNS = {
     "n_windows": "windows",
@@ -77,6 +79,53 @@ def startup(diagnosis: Diagnosis) -> Section | None:
     return Section("Start-up", aside=aside, tables=(Table("stage", ("seconds", "rank"), rows),))
 
 
+#: how the ways of doing collectives are called in the report
+_PATHS = {
+    "custom_allreduce": "custom allreduce",
+    "flashinfer_fusion": "FlashInfer allreduce fusion",
+    "pcie_ipc": "PCIe-IPC allreduce",
+    "symm_mem": "symmetric memory",
+    "p2p": "P2P",
+    "nccl_algo": "NCCL_ALGO",
+}
+
+
+def communication(diagnosis: Diagnosis) -> Section | None:
+    """Which allreduce path the ranks say is on or refused, and what NCCL set up; None without such lines."""
+    texts = []
+    for path in diagnosis.collectives:
+        if path.kind in _PATHS and path.state != "info":
+            who = f"{count(len(path.ranks), 'rank')}" if path.ranks else count(path.count, "line")
+            reason = path.reason.rstrip(". ")
+            said = f"{_PATHS[path.kind]} {path.state}: {reason} ({who}; {place(path.evidence)})"
+            texts.append(Labelled("", (said,)))
+    texts += _nccl(diagnosis)
+    return Section("Communication", texts=tuple(texts[:MAX_PATHS])) if texts else None
+
+
+def _nccl(diagnosis: Diagnosis) -> list[Labelled]:
+    """NCCL's transports and the variables that reached the processes, those of all ranks together."""
+    if not diagnosis.nccl:
+        return []
+    total: Counter[str] = Counter()
+    reached: dict[tuple[str, str], int] = {}
+    for process in diagnosis.nccl:
+        total.update(process.transports)
+        for pair in process.env.items():
+            reached[pair] = reached.get(pair, 0) + 1
+    every = len(diagnosis.nccl)
+    out = []
+    if total:
+        links = ", ".join(f"{n} via {kind}" for kind, n in total.most_common())
+        out.append(Labelled("", (f"NCCL links: {links}",)))
+    if reached:
+        named = [
+            f"{name}={value}" + ("" if n == every else f" ({n} of {every})") for (name, value), n in reached.items()
+        ]
+        out.append(Labelled(f"NCCL variables in {every} processes", (", ".join(named),)))
+    return out
+
+
 def streams(diagnosis: Diagnosis) -> Section | None:
     """The streams of stats lines (DP ranks, engines), when there is more than one."""
     every = diagnosis.streams
@@ -122,11 +171,14 @@ def not_checked(rows: tuple[NotChecked, ...]) -> Section | None:
     by_capture: dict[str, list[str]] = {}
     for row in rows:
         by_capture.setdefault(row.capture, []).append(f"{row.what} ({row.reason})" if row.reason else row.what)
-    texts = tuple(
+    shown = list(by_capture.items())[:MAX_NOT_CHECKED]
+    texts = [
         Labelled("", (" · ".join(questions), *([f"capture: {capture}"] if capture else [])))
-        for capture, questions in by_capture.items()
-    )
-    return Section("Not checked", texts=texts)
+        for capture, questions in shown
+    ]
+    if hidden := len(by_capture) - len(shown):
+        texts.append(Labelled("", (f"and {count(hidden, 'more question')}: --format json lists all",)))
+    return Section("Not checked", texts=tuple(texts))
 
 
 def inputs(diagnosis: Diagnosis) -> Section | None:

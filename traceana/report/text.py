@@ -103,7 +103,7 @@ def duration(seconds: float | None) -> str:
 
 def count(n: int, noun: str) -> str:
     """A number with its noun: `1 window`, `1,204 windows`."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def letter(provenance: str | None) -> str:

@@ -51,7 +51,7 @@ def plain(facts: Facts) -> bool:
 def tokens_per_cycle(regime: Regime) -> float:
     """Tokens per request and cycle (or step) of a level; 1 for a run without speculation, where nothing is counted."""
     spread = regime.tokens_per_cycle or regime.accept_length
-    return 1.0 if spread is None else spread.median
+    return 1.0 if spread is None else spread.mean
 
 
 def forward_ms(regime: Regime) -> float | None:
