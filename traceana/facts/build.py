@@ -73,7 +73,7 @@ def build(tables: Tables) -> Facts:
         stability=stability.stability(view, events, where),
         left_out=left_out,
     )
-    return replace(facts, cycle=cycles.cycle_facts(cycle_rows, events, facts.main_regime, where))
+    return replace(facts, cycle=cycles.cycle_facts(cycle_rows, events, facts.main_regime, levels, where))
 
 
 def run_facts(tables: Tables) -> tuple[Identity, Parallelism, Speculation]:

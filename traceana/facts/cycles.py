@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from traceana.facts.locate import Locator
@@ -22,7 +23,9 @@ _LABELS = (
 _TOTAL_LABELS = ("total", "cycle", "step")
 
 
-def cycle_facts(cycles: pl.DataFrame, events: pl.DataFrame, main: Regime | None, where: Locator) -> CycleFacts:
+def cycle_facts(
+    cycles: pl.DataFrame, events: pl.DataFrame, main: Regime | None, levels: Sequence[Regime], where: Locator
+) -> CycleFacts:
     """The cycle's length and parts: from EAGLE3_PROFILE lines, else iteration lines, else the main regime's windows."""
     for reader in (_profile, _phase_block, _iterations):
         found = reader(cycles if reader is not _phase_block else events, where)
@@ -34,6 +37,14 @@ def cycle_facts(cycles: pl.DataFrame, events: pl.DataFrame, main: Regime | None,
             parts=(CyclePart("unknown", main.cycle_ms.median, Provenance.DERIVED),),
             source=f"median of {main.n_steady} steady windows at {main.running} running",
             batch=main.running,
+        )
+    bounded = max((r for r in levels if r.cycle_bound_ms), key=lambda r: r.n_windows, default=None)
+    if bounded is not None:
+        return CycleFacts(
+            total_ms=Fact(
+                reason=f"no window is steady; at most {bounded.cycle_bound_ms:.1f} ms at {bounded.running} running "
+                f"(fastest tenth of {bounded.n_windows} windows, prefill and load changes included)"
+            )
         )
     return CycleFacts(total_ms=Fact(reason="no steady window, no timer line and no iteration line in the log"))
 

@@ -181,6 +181,7 @@ class Regime:
     queued_max: int | None = None
     token_usage_max: float | None = None
     graph_share: float | None = None  # share of steady windows whose forward replayed a CUDA graph; None = not printed
+    cycle_bound_ms: float | None = None  # without a steady window: fastest tenth of the windows, prefill included
     evidence: tuple[Evidence, ...] = ()
 
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from traceana.facts.locate import Locator, seconds_between, spread
 from traceana.facts.model import Drivers, Evidence, Regime, StreamFacts, Window, WindowsFacts
+from traceana.facts.windows import MIXED
 from traceana.speculation.decompose import variance_shares
 
 if TYPE_CHECKING:
     import polars as pl
 
+_MIN_BOUND = 10  # windows behind an upper bound of the cycle
 _MOST_LEVELS = 14  # above that, loads are binned
 _SAMPLE = 200
 _DRIVER_ROWS = 20_000
@@ -21,8 +23,10 @@ def with_levels(windows: pl.DataFrame) -> pl.DataFrame:
     """Adds `level`: running requests of each window, binned by powers of the square root of two when many differ."""
     import polars as pl
 
-    steady = windows.filter(pl.col("steady") & (pl.col("running") > 0))["running"].unique()
-    if len(steady) <= _MOST_LEVELS:
+    busy = windows.filter((pl.col("running") > 0) & (pl.col("gen_tps") > 0))
+    steady = busy.filter("steady")
+    seen = (steady if steady.height else busy)["running"].n_unique()
+    if seen <= _MOST_LEVELS:
         return windows.with_columns(pl.col("running").cast(pl.Int64).alias("level"))
     exponent = (2.0 * pl.col("running").log(2)).round(0)
     binned = (2.0 ** (exponent / 2.0)).round(0).cast(pl.Int64)
@@ -52,6 +56,7 @@ def _regime(level: int, group: pl.DataFrame, k: int | None, where: Locator) -> R
         return None
     graph = used["cuda_graph"].drop_nulls()
     context = steady.filter(pl.col("tokens") > 0).select((pl.col("tokens") / pl.col("running")).alias("c"))["c"]
+    bound = None if steady.height else spread(group.filter(pl.col("reason").is_in(MIXED))["cycle_ms"])
     queued = group["queued"].max()
     usage = group["token_usage"].max()
     return Regime(
@@ -67,6 +72,7 @@ def _regime(level: int, group: pl.DataFrame, k: int | None, where: Locator) -> R
         queued_max=int(queued) if isinstance(queued, int) else None,
         token_usage_max=float(usage) if isinstance(usage, float) else None,
         graph_share=float(graph.cast(float).mean()) if len(graph) else None,  # type: ignore[arg-type]
+        cycle_bound_ms=bound.low if bound is not None and bound.n >= _MIN_BOUND else None,
         evidence=where.spans(used),
     )
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
+PREFILL, LOAD_CHANGED = "prefill in the window", "the load changed"
+#: reasons that leave a window's cycle an upper bound: other work is in it, but no idle time
+MIXED = (PREFILL, LOAD_CHANGED)
 #: how far the load may move within a steady window
 RUNNING_TOLERANCE = 0.10
 #: how far tokens per drafted cycle may be from the printed acceptance length (docs/arithmetic.md)
@@ -123,9 +126,9 @@ def _reason(previous: pl.Expr, prefill: pl.Expr) -> pl.Expr:
         .when(previous.is_null() | (previous == 0))
         .then(pl.lit("first after start or idle"))
         .when(prefill)
-        .then(pl.lit("prefill in the window"))
+        .then(pl.lit(PREFILL))
         .when(moved)
-        .then(pl.lit("the load changed"))
+        .then(pl.lit(LOAD_CHANGED))
         .otherwise(None)
     )
 

@@ -167,6 +167,15 @@ GRAMMARS: tuple[Grammar, ...] = (
         optional=True,
         fold=True,
     ),
+    _p(
+        "http_error",
+        'HTTP/1.1" 5',
+        r'"(?P<method>[A-Z]+) (?P<subject>[^ ?"]+)[^"]* HTTP/1\.1" (?P<value>5[0-9]{2})',
+        'INFO:     127.0.0.1:60034 - "GET /health HTTP/1.1" 503 Service Unavailable',
+        {"subject": "/health", "value": 503.0},
+        optional=True,
+        fold=True,
+    ),
     _p("killed", "Killed", r"^(?:.*\| )?Killed\s*$", "Killed", {}, optional=True),
     _p(
         "cuda_illegal",

@@ -370,6 +370,16 @@ EVENTS: tuple[PatternGrammar, ...] = (
         optional=True,
     ),
     _p(
+        "diffusion",
+        "DiffusionDecoding metrics: ",
+        r"Mean tokens committed per denoising step: (?P<value>[0-9.]+)",
+        "(APIServer pid=12) INFO 02-03 09:15:20 [metrics.py:101] DiffusionDecoding metrics: Committed token throughput: "
+        "101.00 tokens/s, Mean denoising steps per canvas: 8.00, Mean tokens committed per denoising step: 3.10, Committed: "
+        "1010 tokens, Denoising steps: 326, Canvas positions evaluated: 10432",
+        {"value": 3.1},
+        versions="0.24+, diffusion models; no speculation",
+    ),
+    _p(
         "jit_stall",
         "JIT compilation during inference",
         r"inference: (?P<subject>[^.\s]+)",

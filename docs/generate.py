@@ -1,0 +1,159 @@
+"""Writes the generated pages: `python docs/generate.py`; with `--check` it only says which are stale (exit code 1).
+
+Generated as a whole: docs/tables.md from the table schemas, docs/rules/ from the docstrings of the rules. Refreshed in
+place: what stands between `<!-- output: COMMAND -->` and `<!-- end -->` in README.md and the other pages of docs/.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from traceana.cli.explain import as_markdown
+from traceana.report.text import FAMILIES
+from traceana.rules.interface import Rule
+from traceana.rules.registry import doc, rules
+from traceana_parsers.schema import TABLES, Column
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+#: columns that the shown outputs are drawn for
+WIDTH = 100
+
+_HEAD = "<!-- written by docs/generate.py; do not edit -->\n\n"
+_OUTPUT = re.compile(r"(?P<open><!-- output: (?P<command>.+?) -->\n).*?(?P<close><!-- end -->)", re.DOTALL)
+_CODE = re.compile(r"\b[A-Z]{3}\d{3}\b")
+#: a line end inside a paragraph; joined, so that no docstring line begins a list by chance
+_WRAPPED = re.compile(r"(?<=[^\n|])\n(?=[^\n#|])")
+#: where a table's rows come from, by the first column that tells
+_FROM_TRACES = {"start_ns", "tool", "name_id"}
+_TYPES = {"str": "text", "bool": "true/false", "ts": "time, ms", "list_f64": "list of f64"}
+
+
+def main(arguments: list[str]) -> int:
+    """Writes or checks every page; the exit code."""
+    wanted = pages()
+    changed = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    left_over = sorted(set((DOCS / "rules").glob("*.md")) - set(wanted))
+    if "--check" in arguments:
+        for path in (*changed, *left_over):
+            sys.stderr.write(f"{path.relative_to(ROOT)} is stale: run python docs/generate.py\n")
+        return 1 if changed or left_over else 0
+    for path in changed:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(wanted[path], encoding="utf-8")
+        sys.stdout.write(f"wrote {path.relative_to(ROOT)}\n")
+    for path in left_over:
+        path.unlink()
+        sys.stdout.write(f"removed {path.relative_to(ROOT)}\n")
+    return 0
+
+
+def pages() -> dict[Path, str]:
+    """Every page this script is responsible for, with the text it should have."""
+    found = {DOCS / "tables.md": tables_page(), DOCS / "rules" / "README.md": rules_index()}
+    found |= {DOCS / "rules" / f"{rule.code}.md": rule_page(rule) for rule in rules()}
+    for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))):
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        if path not in found and _OUTPUT.search(text):
+            found[path] = refreshed(text)
+    return found
+
+
+def refreshed(text: str) -> str:
+    """The page with every shown output replaced by what its command prints now."""
+    return _OUTPUT.sub(
+        lambda m: f"{m['open']}```text\n$ {m['command']}\n{output_of(m['command'])}```\n{m['close']}", text
+    )
+
+
+def output_of(command: str) -> str:
+    """Standard output of `traceana ...`, run in the root of the repository at `WIDTH` columns."""
+    program, *arguments = shlex.split(command)
+    if program != "traceana":
+        raise ValueError(f"only traceana is run for a page, not {program}")
+    done = subprocess.run(
+        [sys.executable, "-m", "traceana", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": str(WIDTH)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def tables_page() -> str:
+    """docs/tables.md."""
+    logs = {name: columns for name, columns in TABLES.items() if not _FROM_TRACES & {c.name for c in columns}}
+    traces = {name: columns for name, columns in TABLES.items() if name not in logs}
+    parts = [
+        "# Tables",
+        "Every reader fills these tables, and `traceana ingest` writes them as Parquet: one folder per run, "
+        "`STORE/run=NAME/TABLE/part-00000.parquet`, with the unit and the meaning of each column in the metadata of "
+        "its Arrow field. They are defined in `parsers/traceana_parsers/schema.py` and nowhere else.",
+        "A value that the input does not carry is null, never 0. Rows that came from text say where: `file_id`, "
+        "`line` (from 1) and `byte_offset`. Types: i32 and i64 are whole numbers, f64 is a floating-point number, a "
+        "time is the server's local clock in milliseconds.",
+        "\n".join(f"- [{name}](#{name})" for name in TABLES),
+        *(f"## {name}\n\n{_table(columns)}" for name, columns in logs.items()),
+    ]
+    if traces:
+        parts.append("# Tables of profiler traces")
+        parts.append("Times are whole nanoseconds.")
+        parts += [f"## {name}\n\n{_table(columns)}" for name, columns in traces.items()]
+    return _HEAD + "\n\n".join(parts) + "\n"
+
+
+def _table(columns: tuple[Column, ...]) -> str:
+    rows = [f"| `{c.name}` | {_TYPES.get(c.dtype, c.dtype)} | {c.unit} | {_cell(c.meaning)} |" for c in columns]
+    return "\n".join(["| column | type | unit | meaning |", "|---|---|---|---|", *rows])
+
+
+def rules_index() -> str:
+    """docs/rules/README.md: the catalogue by family."""
+    parts = [
+        "# Rules",
+        "One page per rule, the same text as `traceana explain CODE`. A rule looks at the facts of a run and answers "
+        "with a finding, with *clear* (looked, and the cause is not there), or with *cannot tell* and what to capture. "
+        "The severity named here is the highest the rule can reach.",
+    ]
+    for family, codes in _by_family():
+        rows = [
+            f"| [{r.code}]({r.code}.md) | {r.severity.value} | {', '.join(r.engines)} | {_cell(doc(r).summary)} |"
+            for r in codes
+        ]
+        parts.append(
+            f"## {family}\n\n" + "\n".join(["| code | severity | engines | what it says |", "|---|---|---|---|", *rows])
+        )
+    return _HEAD + "\n\n".join(parts) + "\n"
+
+
+def _by_family() -> Iterator[tuple[str, list[Rule]]]:
+    for prefix, name in FAMILIES.items():
+        found = [rule for rule in rules() if rule.code.startswith(prefix)]
+        if found:
+            yield f"{prefix}: {name}", found
+
+
+def rule_page(rule: Rule) -> str:
+    """docs/rules/CODE.md, with other rules' codes as links."""
+    known = {r.code for r in rules()} - {rule.code}
+    text = _WRAPPED.sub(" ", as_markdown(rule))
+    text = _CODE.sub(lambda m: f"[{m[0]}]({m[0]}.md)" if m[0] in known else m[0], text)
+    folder = f"../../fixtures/rules/{rule.code}"
+    example = f"## Example logs\n\n[Logs that fire it]({folder}/fires) and [healthy twins]({folder}/healthy)."
+    return f"{_HEAD}{text}\n\n{example}\n\n[All rules](README.md)\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
