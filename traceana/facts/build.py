@@ -18,6 +18,7 @@ from traceana.facts import (
     settings,
     stability,
     startup,
+    version_hint,
     windows,
 )
 from traceana.facts.model import Acceptance, Facts, Identity, Parallelism, Speculation
@@ -37,6 +38,8 @@ def build(tables: Tables) -> Facts:
     where = locate.locator(inputs)
     found = settings.settings(tables.frame("settings"), where)
     who = settings.identity(found, events, inputs["format"].to_list(), where)
+    if who.engine.value == "sglang" and not who.version.known:
+        who = replace(who, version_range=version_hint.sglang_range(decode, prefill))
     engine, left_out = _one_engine(who.engine.value, decode, spec_rows)
     decode = decode.filter(decode["engine"] == engine) if left_out else decode
     drafting = acceptance.drafting_lines(decode, spec_rows)

@@ -126,6 +126,7 @@ class Identity:
 
     engine: Fact[str] = field(default_factory=Fact)  # "sglang" | "vllm" | "trtllm" | "llamacpp"
     version: Fact[str] = field(default_factory=Fact)
+    version_range: str | None = None  # what the form of the lines tells, where no line names the version
     model: Fact[str] = field(default_factory=Fact)
     quantization: Fact[str] = field(default_factory=Fact)
     nccl_version: Fact[str] = field(default_factory=Fact)

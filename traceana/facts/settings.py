@@ -115,7 +115,13 @@ def identity(found: Settings, events: pl.DataFrame, formats: list[str], where: L
     nccl: Fact[str] = Fact(reason="no line names the NCCL version")
     if (line := _event(events, "nccl_version", where)) is not None:
         nccl = Fact(line[0]["subject"], Provenance.MEASURED, (line[1],))
-    return Identity(engine, version, _fact(found, "model", str), _fact(found, "quantization", str), nccl)
+    return Identity(
+        engine=engine,
+        version=version,
+        model=_fact(found, "model", str),
+        quantization=_fact(found, "quantization", str),
+        nccl_version=nccl,
+    )
 
 
 def parallelism(found: Settings, events: pl.DataFrame, decode: pl.DataFrame, where: Locator) -> Parallelism:

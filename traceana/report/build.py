@@ -108,6 +108,7 @@ def _run(facts: Facts, bad_baseline: bool) -> RunInfo:
     return RunInfo(
         engine=who.engine.value,
         version=who.version.value,
+        version_range=who.version_range,
         model=who.model.value,
         quantization=who.quantization.value,
         nccl_version=who.nccl_version.value,

@@ -57,7 +57,7 @@ def _header(diagnosis: Diagnosis) -> tuple[str, ...]:
     levels = count(run.load_levels, "load level") if run.load_levels else "no load level"
     known_span = "" if run.span_s is None else f" in {duration(run.span_s)}"
     pieces = (
-        f"{engine} {run.version}" if run.version else f"{engine}, version unknown" if run.engine else engine,
+        _version(engine, run),
         _model(run),
         _ranks(run),
         _speculation(diagnosis),
@@ -66,6 +66,14 @@ def _header(diagnosis: Diagnosis) -> tuple[str, ...]:
         f"{count(run.lines, 'line')} read, {run.unread:,} unread",
     )
     return tuple(piece for piece in pieces if piece)
+
+
+def _version(engine: str, run: RunInfo) -> str:
+    if run.version:
+        return f"{engine} {run.version}"
+    if run.version_range:
+        return f"{engine} {run.version_range} (by the form of its lines)"
+    return f"{engine}, version unknown" if run.engine else engine
 
 
 def _model(run: RunInfo) -> str:

@@ -19,6 +19,7 @@ class RunInfo:
 
     engine: str | None = None
     version: str | None = None
+    version_range: str | None = None  # by the form of the lines, where no line names the version
     model: str | None = None
     quantization: str | None = None
     nccl_version: str | None = None
