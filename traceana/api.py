@@ -142,8 +142,9 @@ def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Inges
             reports = read_run(paths, writer)
             _check(reports)
             tables = writer.flush()
-            rows = {name: tables.height(name) for name in TABLES}
             _add_run_row(writer, tables, reports)
+            tables = writer.flush()
+            rows = {name: tables.height(name) for name in TABLES}
             files: list[dict[str, object]] = [
                 {"path": r.path, "bytes": r.bytes, "lines": r.lines, "sha256": _hash(r.path)} for r in reports
             ]

@@ -27,8 +27,8 @@ from traceana.report.walk import map_texts
 ROWS = {
     "running": ("running", 0),
     "tok/s with": ("gen_tps", 1),
-    "p10": ("gen_tps_low", 1),
-    "p90": ("gen_tps_high", 1),
+    "p10 of windows": ("gen_tps_low", 1),
+    "p90 of windows": ("gen_tps_high", 1),
     "tok/s without": ("baseline_gen_tps", 1),
     "speed-up": ("speedup", 2),
     "accept length": ("accept_length", 2),

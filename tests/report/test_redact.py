@@ -167,7 +167,9 @@ def test_a_common_word_that_is_also_a_user_name_does_not_eat_the_report() -> Non
 def _with_evidence(*evidence: Evidence) -> Diagnosis:
     base = cliff()
     finding = type(base.findings[0])("X", "x", "t", "info", "low", "w", evidence=evidence)
-    return Diagnosis(base.run, base.verdict, base.cycle, base.acceptance, findings=(finding,))
+    return Diagnosis(
+        run=base.run, verdict=base.verdict, cycle=base.cycle, acceptance=base.acceptance, findings=(finding,)
+    )
 
 
 #: one secret of each sort; NAME stands for the field, so that no two fields hold the same text

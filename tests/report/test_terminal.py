@@ -102,7 +102,7 @@ def test_more_levels_than_fit_are_counted_and_the_table_is_split() -> None:
 
 def test_unread_lines_and_broken_files_are_named_with_an_example() -> None:
     shown = _draw(cliff())
-    assert "bench.log: vllm, 412 lines, 118 gave a row, 1 read in part, 3 unread" in shown
+    assert "bench.log: vllm, 412 lines, 118 recognised, 1 read in part, 3 unread" in shown
     assert "gzip stream ends early: kept 412 lines" in shown
     assert "unread, e.g. line 77: Decode batch? #running-req 8 throughput ---" in shown
 

@@ -78,7 +78,7 @@ def as_markdown(rule: Rule) -> str:
 
     text = doc(rule)
     parts = [f"# {rule.code} {rule.name}", f"**{rule.severity.value}** · {', '.join(rule.engines)}", text.summary]
-    parts += [f"## {heading}\n\n{body}" for heading, body in text.sections.items()]
+    parts += [f"## {heading}\n\n{' '.join(body.split())}" for heading, body in text.sections.items()]
     if rule.thresholds:
         rows = [
             f"| {t.name} | {t.value:g} {t.unit} | {t.meaning} | {t.source} | {'yes' if t.calibrated else 'no'} |"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traceana.facts.locate import Locator
-from traceana.facts.model import Acceptance, Fact, Provenance, Speculation
+from traceana.facts.model import Acceptance, Evidence, Fact, Provenance, Speculation
 from traceana.speculation.sglang_rates import infer_sglang_rate, sglang_accepted_share
 
 if TYPE_CHECKING:
@@ -128,7 +128,13 @@ def mean_of(rows: pl.DataFrame, column: str) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def from_timers(cycles: pl.DataFrame, where: Locator) -> Acceptance | None:
+def _timer_rate(length: Fact[float], k: int | None, evidence: tuple[Evidence, ...]) -> Fact[float]:
+    if length.value is None or not k:
+        return Fact(reason="the number of draft tokens is not known" if length.known else length.reason)
+    return Fact((length.value - 1.0) / k, Provenance.DERIVED, evidence)
+
+
+def from_timers(cycles: pl.DataFrame, spec: Speculation, where: Locator) -> Acceptance | None:
     """Acceptance as EAGLE3_PROFILE prints give it, for logs whose engine prints none; None without such lines.
 
     A home-made counter may leave the bonus token out: a value below 1 proves it, since every cycle emits at least one
@@ -155,7 +161,8 @@ def from_timers(cycles: pl.DataFrame, where: Locator) -> Acceptance | None:
         length = Fact(reason=words)
     return Acceptance(
         accept_length=length,
-        accept_rate=Fact(reason="the print gives no drafted tokens"),
+        accept_rate=_timer_rate(length, spec.k.value, evidence),
+        ceiling=spec.k.value + 1 if spec.k.value is not None else None,
         tokens_per_cycle=length,
         printed_accept_length=mean,
         definition=words,

@@ -15,6 +15,7 @@ from traceana.facts import (
     incidents,
     locate,
     regimes,
+    runs,
     settings,
     stability,
     startup,
@@ -40,16 +41,20 @@ def build(tables: Tables) -> Facts:
     who = settings.identity(found, events, inputs["format"].to_list(), where)
     if who.engine.value == "sglang" and not who.version.known:
         who = replace(who, version_range=version_hint.sglang_range(decode, prefill))
-    engine, left_out = _one_engine(who.engine.value, decode, spec_rows)
+    engine, left_out = runs.one_engine(who.engine.value, decode, spec_rows)
     decode = decode.filter(decode["engine"] == engine) if left_out else decode
-    drafting = acceptance.drafting_lines(decode, spec_rows)
-    spec = settings.speculation(found, events, drafting, decode.height > 0, acceptance.inferred_width(decode), where)
+    decode, plain_files = runs.one_run(decode, spec_rows, where)
+    left_out = " · ".join(text for text in (left_out, plain_files) if text) or None
+    timers = cycles.timer_lines(cycle_rows, events)
+    drafting = acceptance.drafting_lines(decode, spec_rows) or timers.drafting
+    width = acceptance.inferred_width(decode) or timers.width
+    spec = settings.speculation(found, events, drafting, decode.height > 0, width, where)
     starts = events.filter(events["kind"] == "ready")
     view, earned, spec, newest_first = _windows(
         engine, decode, prefill, spec_rows, starts, spec, who.version.value, where
     )
     if not earned.accept_length.known:
-        earned = acceptance.from_timers(cycle_rows, where) or earned
+        earned = acceptance.from_timers(cycle_rows, spec, where) or earned
     view = regimes.with_levels(view)
     k = spec.k.value if spec.k.known else acceptance_counts.positions(spec_rows)
     per_request = k if spec.active.value else 0
@@ -88,16 +93,6 @@ def run_facts(tables: Tables) -> tuple[Identity, Parallelism, Speculation]:
     who = settings.identity(found, events, inputs["format"].to_list(), where)
     ranks = settings.parallelism(found, events, decode, where)
     return who, ranks, settings.speculation(found, events, spec_rows.height > 0, False, None, where)
-
-
-def _one_engine(known: str | None, decode: pl.DataFrame, spec_rows: pl.DataFrame) -> tuple[str, str | None]:
-    """The engine whose lines are read as one run, and what is left out when two engines' lines are mixed."""
-    counts = dict(decode["engine"].drop_nulls().value_counts(sort=True).iter_rows())
-    engine = known or (next(iter(counts)) if counts else "vllm" if spec_rows.height else "sglang")
-    others = [f"{count:,} stats lines of {name}" for name, count in counts.items() if name != engine]
-    if engine not in counts or not others:
-        return engine, None
-    return engine, f"two engines are mixed in these inputs; left out: {', '.join(others)}"
 
 
 def _last(events: pl.DataFrame, view: pl.DataFrame) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traceana.facts.locate import Locator
@@ -35,7 +36,7 @@ def cycle_facts(
         return CycleFacts(
             total_ms=Fact(main.cycle_ms.median, Provenance.DERIVED, main.evidence),
             parts=(CyclePart("unknown", main.cycle_ms.median, Provenance.DERIVED),),
-            source=f"median of {main.n_steady} steady windows at {main.running} running",
+            source=f"the median of steady windows (n={main.n_steady}) at {main.running} running",
             batch=main.running,
         )
     bounded = max((r for r in levels if r.cycle_bound_ms), key=lambda r: r.n_windows, default=None)
@@ -47,6 +48,24 @@ def cycle_facts(
             )
         )
     return CycleFacts(total_ms=Fact(reason="no steady window, no timer line and no iteration line in the log"))
+
+
+@dataclass(frozen=True, slots=True)
+class TimerLines:
+    """What timer lines tell of speculation: that there is drafting, and num_draft_tokens (k + 1) where they name k."""
+
+    drafting: bool
+    width: int | None
+
+
+def timer_lines(cycles: pl.DataFrame, events: pl.DataFrame) -> TimerLines:
+    """What EAGLE3_PROFILE lines and ms/cycle blocks tell of speculation."""
+    import polars as pl
+
+    rows = cycles.filter(pl.col("source") == "eagle3_profile")
+    blocks = events.filter((pl.col("kind") == "phase_ms") & pl.col("subject").str.to_lowercase().str.contains("verify"))
+    k = rows["k"].drop_nulls().unique()
+    return TimerLines(rows.height > 0 or blocks.height > 0, int(k[0]) + 1 if len(k) == 1 else None)
 
 
 def _profile(cycles: pl.DataFrame, where: Locator) -> CycleFacts | None:
@@ -76,7 +95,7 @@ def _profile(cycles: pl.DataFrame, where: Locator) -> CycleFacts | None:
         {name: float(ms) for name, ms in known.items() if ms is not None and not math.isnan(ms)},
         None if mean["total_ms"] is None or math.isnan(mean["total_ms"]) else float(mean["total_ms"]),
         where.spans(at),
-        f"mean of {at.height} EAGLE3_PROFILE lines",
+        f"mean of EAGLE3_PROFILE lines (n={at.height})",
         int(batch[0]) if len(batch) else None,
     )
 
@@ -102,7 +121,11 @@ def _phase_block(events: pl.DataFrame, where: Locator) -> CycleFacts | None:
     if "verify" not in means:
         return None
     return _with_parts(
-        means, sum(totals) / len(totals) if totals else None, where.spans(rows), f"{rows.height} ms/cycle lines", None
+        means,
+        sum(totals) / len(totals) if totals else None,
+        where.spans(rows),
+        f"ms/cycle lines (n={rows.height})",
+        None,
     )
 
 
@@ -142,6 +165,6 @@ def _iterations(cycles: pl.DataFrame, where: Locator) -> CycleFacts | None:
     return CycleFacts(
         total_ms=Fact(median, Provenance.MEASURED, where.spans(at)),
         parts=(CyclePart("unknown", median, Provenance.MEASURED),),
-        source=f"median of {at.height} per-step lines without prefill",
+        source=f"the median of per-step lines without prefill (n={at.height})",
         batch=batch,
     )

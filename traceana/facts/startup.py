@@ -49,7 +49,13 @@ def startup(events: pl.DataFrame, where: Locator) -> Startup:
             None if ready[0]["ts"] else "no time on that line",
         )
     total, gap = _span(events, ready[0] if ready else None, where)
-    return Startup(tuple(slowest.values()), at, total, gap, len(ready))
+    return Startup(tuple(slowest.values()), at, total, gap, _starts(ready))
+
+
+def _starts(ready: list[dict[str, Any]]) -> int:
+    """Server starts: SGLang says that it is ready once itself and once through uvicorn."""
+    own = sum("fired up" in (row["text"] or "") for row in ready)
+    return own or len(ready)
 
 
 def _name(name: str, kind: str, subject: str) -> str:

@@ -19,7 +19,7 @@ from traceana.report.diagnosis import (
     StageReport,
 )
 from traceana.report.verdict import levels, verdict
-from traceana.rules.interface import CannotTell, Clear, Confidence, Finding, Outcome, Rule, Severity
+from traceana.rules.interface import CannotTell, Clear, Confidence, Finding, NotApplicable, Outcome, Rule, Severity
 
 _SEVERITY = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _CONFIDENCE = {Confidence.HIGH: 0, Confidence.MEDIUM: 1, Confidence.LOW: 2}
@@ -48,6 +48,7 @@ def diagnosis(
     if baseline is not None and baseline.speculation.active.value:
         baseline = None  # a speculating run is no baseline: no step, no break-even
     findings = ordered([(rule, o) for rule, o in outcomes if isinstance(o, Finding)])
+    looked_at = {rule.code for rule, o in outcomes if isinstance(o, (Clear, NotApplicable))}
     return Diagnosis(
         run=_run(facts, baseline is None and shown is not None),
         verdict=verdict(facts, baseline, [finding for _, finding in findings]),
@@ -71,7 +72,7 @@ def diagnosis(
         settings=parts.settings(facts),
         startup=tuple(StageReport(s.name, s.seconds, s.rank) for s in facts.startup.stages),
         streams=parts.streams(facts),
-        findings=tuple(parts.finding(rule, finding) for rule, finding in findings),
+        findings=tuple(parts.finding(rule, finding, looked_at) for rule, finding in findings),
         not_checked=_not_checked(facts, outcomes),
         clear=tuple(rule.code for rule, outcome in outcomes if isinstance(outcome, Clear)),
         inputs=tuple(
@@ -138,8 +139,6 @@ def _notes(facts: Facts) -> tuple[str, ...]:
         notes.append(f"{facts.startup.starts} server starts are in these inputs: settings are those of the first")
     if facts.left_out:
         notes.append(facts.left_out)
-    if facts.capacity.kv_tokens.value is not None:
-        notes.append(f"KV pool {facts.capacity.kv_tokens.value:,} tokens")
     return tuple(notes)
 
 

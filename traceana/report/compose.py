@@ -23,6 +23,8 @@ from traceana.report.text import (
     whole,
 )
 
+#: spread of ln tok/s (about the relative spread) below which it is noise not worth a line
+QUIET = 0.05
 _LIMITERS = {"acceptance": "acceptance", "cycle": "the cycle", "both": "acceptance and the cycle"}
 
 
@@ -37,6 +39,7 @@ def compose(diagnosis: Diagnosis) -> Page:
         findings(diagnosis),
         startup(diagnosis),
         streams(diagnosis),
+        _capacity(diagnosis),
         communication(diagnosis),
         not_checked(diagnosis.not_checked),
         inputs(diagnosis),
@@ -72,7 +75,7 @@ def _version(engine: str, run: RunInfo) -> str:
     if run.version:
         return f"{engine} {run.version}"
     if run.version_range:
-        return f"{engine} {run.version_range} (by the form of its lines)"
+        return f"{engine}, lines of {run.version_range}"
     return f"{engine}, version unknown" if run.engine else engine
 
 
@@ -107,6 +110,7 @@ def _below_header(diagnosis: Diagnosis) -> tuple[Labelled, ...]:
         pieces = [piece for piece in _header(diagnosis.baseline) if piece not in own]
         critical = [finding.code for finding in diagnosis.baseline.findings if finding.severity == "critical"]
         pieces += [f"critical there: {', '.join(critical)}"] if critical else []
+        pieces = pieces or ["as above"]
         out.append(Labelled("baseline", (" · ".join(pieces),)))
     if diagnosis.run.notes:
         out.append(Labelled("note", diagnosis.run.notes))
@@ -157,14 +161,34 @@ def _loads(diagnosis: Diagnosis) -> Section | None:
 def _moves(diagnosis: Diagnosis) -> tuple[Labelled, ...]:
     """What moves the throughput while the load stays the same."""
     found = diagnosis.drivers
-    if found is None or not speculating(diagnosis):
+    if found is None or not speculating(diagnosis) or found.sd_ln_tps < QUIET:
         return ()
     text = (
-        f"at constant load tok/s moves with acceptance {share(found.acceptance_share)}, with the cycle "
-        f"{share(found.cycle_share)} (variance of ln tok/s, sd {two(found.sd_ln_tps)}, "
-        f"{count(found.windows, 'steady window')}; d)"
+        f"at constant load tok/s varies by {share(found.sd_ln_tps)}: {_part(found.acceptance_share)} of it is "
+        f"acceptance, {_part(found.cycle_share)} the cycle "
+        f"(shares of the variance over {count(found.windows, 'steady window')}; d)"
     )
     return (Labelled("", (text,)),)
+
+
+def _capacity(diagnosis: Diagnosis) -> Section | None:
+    """KV pool, running cap and queue, in one line."""
+    c = diagnosis.capacity
+    pieces = [
+        f"KV pool {c.kv_tokens:,} tokens" if c.kv_tokens is not None else "",
+        f"in use up to {share(c.usage_max)}" if c.usage_max is not None else "",
+        f"at most {c.max_running:,} running" if c.max_running is not None else "",
+        f"{count(c.windows_queued, 'window')} with a queue" if c.windows_queued else "",
+        count(c.retractions, "retraction") if c.retractions else "",
+        count(c.preemptions, "preemption") if c.preemptions else "",
+    ]
+    text = " · ".join(piece for piece in pieces if piece)
+    return Section("Capacity", lead=(text,)) if text else None
+
+
+def _part(value: float) -> str:
+    """A share of a variance; offsetting parts can leave 0 ... 1 a little and are cut there."""
+    return share(min(1.0, max(0.0, value)))
 
 
 def _contexts(diagnosis: Diagnosis) -> Section | None:
@@ -220,7 +244,7 @@ def _acceptance(report: AcceptanceReport, drafts: bool) -> Section | None:
             pieces.append(f"accept rate {two(report.accept_rate)}")
         if report.per_position:
             pieces.append("per position " + ", ".join(two(rate) for rate in report.per_position))
-        if report.coverage is not None:
+        if report.coverage is not None and report.coverage < 1:  # 1 is assumed of drafters that always propose
             pieces.append(f"coverage {share(report.coverage)}")
         if two(report.tokens_per_cycle) not in (NONE, two(report.accept_length)):
             pieces.append(f"{two(report.tokens_per_cycle)} tokens per cycle")

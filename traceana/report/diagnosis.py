@@ -262,10 +262,11 @@ class InputReport:
     unread_example: Evidence | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """The whole answer."""
 
+    schema: str = SCHEMA
     run: RunInfo
     verdict: Verdict
     cycle: Cycle
@@ -287,4 +288,3 @@ class Diagnosis:
     clear: tuple[str, ...] = ()  # codes of rules that looked and found nothing
     inputs: tuple[InputReport, ...] = ()
     baseline: Diagnosis | None = None
-    schema: str = SCHEMA

@@ -48,7 +48,9 @@ def _item(number: int, finding: FindingReport) -> Item:
     rows: list[tuple[str, tuple[str, ...]]] = []
     if (part := finding.explains_ms_per_token) is not None:
         how = letter(part.provenance) or part.provenance
-        amount = f"{span(figure(part.low), figure(part.high))} ms per token ({how})"
+        wide = part.low < 0.1 * part.high
+        size = f"up to {figure(part.high)}" if wide else span(figure(part.low), figure(part.high))
+        amount = f"{size} ms per token ({how})"
         rows.append(("explains", (f"{amount}: {part.basis}" if part.basis else amount,)))
     rows.append(("seen in", (places(finding.evidence),) if finding.evidence else ()))
     rows.append(("why", (finding.why,) if finding.why else ()))
@@ -200,7 +202,7 @@ def _troubled(row: InputReport) -> bool:
 
 
 def _input(row: InputReport) -> str:
-    pieces = [f"{row.path}: {row.format}, {count(row.lines, 'line')}", f"{row.recognised:,} gave a row"]
+    pieces = [f"{row.path}: {row.format}, {count(row.lines, 'line')}", f"{row.recognised:,} recognised"]
     if row.partial:
         pieces.append(f"{row.partial:,} read in part")
     pieces.append(f"{row.unread:,} unread")

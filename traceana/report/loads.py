@@ -34,8 +34,8 @@ def _lines(drafts: bool, paired: bool) -> tuple[_Line, ...]:
     other = "without" if drafts else "baseline"
     return (
         _Line(f"tok/s{this}", lambda v: v.gen_tps, figure, "m"),
-        _Line("  p10", lambda v: v.gen_tps_low, figure, "m"),
-        _Line("  p90", lambda v: v.gen_tps_high, figure, "m"),
+        _Line("  p10 of windows", lambda v: v.gen_tps_low, figure, "m"),
+        _Line("  p90 of windows", lambda v: v.gen_tps_high, figure, "m"),
         _Line(f"tok/s {other}", lambda v: v.baseline_gen_tps, figure, "m"),
         _Line("speed-up", lambda v: v.speedup, two, "d"),
         _Line("accept length", lambda v: v.accept_length, two, "m"),

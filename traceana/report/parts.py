@@ -116,8 +116,8 @@ def windows(facts: Facts) -> tuple[WindowReport, ...]:
     return tuple(out)
 
 
-def finding(rule: Rule, finding: Finding) -> FindingReport:
-    """A finding, ready to draw."""
+def finding(rule: Rule, finding: Finding, excluded: set[str]) -> FindingReport:
+    """A finding, ready to draw; rivals whose own rule looked and found nothing (`excluded`) are dropped."""
     explains = finding.explains_ms_per_token
     return FindingReport(
         code=finding.code,
@@ -128,7 +128,7 @@ def finding(rule: Rule, finding: Finding) -> FindingReport:
         why=finding.why,
         fix=finding.fix,
         confirm=finding.confirm,
-        rivals=finding.rivals,
+        rivals=tuple(rival for rival in finding.rivals if rival not in excluded),
         explains_ms_per_token=None
         if explains is None
         else ExplainsReport(explains.low_ms, explains.high_ms, explains.provenance.value, explains.basis),

@@ -125,7 +125,7 @@ PATH = re.compile(
 )
 WINDOWS_PATH = re.compile(r"(?<![A-Za-z])(?P<path>[A-Za-z]:\\{1,2}[^\s'\"`,;:()<>|]+)")
 #: directories that are the same on every machine
-SHARED_ROOTS = ("usr", "opt", "proc", "sys", "dev", "bin", "sbin", "lib", "lib64")
+SHARED_ROOTS = ("etc", "usr", "opt", "proc", "sys", "dev", "bin", "sbin", "lib", "lib64")
 HOME = re.compile(r"/(?:home|Users|var/home)/(?P<user>[^/\\\s]+)|/root(?=/|$)|~(?P<tilde>[A-Za-z][\w.-]*)?(?=/|$)")
 ANY_HOME = re.compile(r"(?i)[/\\](?:home|users)[/\\]+(?P<user>[^/\\\s'\"`,;:()\[\]{}<>|]+)")
 

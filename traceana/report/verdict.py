@@ -62,7 +62,7 @@ def verdict(facts: Facts, baseline: Facts | None, findings: Sequence[Finding]) -
     limiter, because = _limiter(facts, findings)
     fatal = next((f for f in findings if f.code in _FATAL), None)
     if fatal is not None and not facts.regimes:
-        return Verdict(sentence=f"The server did not come to serve: {_lower(fatal.title)}", limiter="unknown")
+        return Verdict(sentence=f"No speed to judge. {fatal.title}.", limiter="unknown")
     length = facts.acceptance.accept_length.value
     earned = facts.acceptance.tokens_per_cycle.value
     if facts.speculation.active.value is False:
@@ -81,7 +81,8 @@ def verdict(facts: Facts, baseline: Facts | None, findings: Sequence[Finding]) -
             limiter_reason=because,
         )
     judged = [(r, b, *_judge(r, b)) for r, b in matched]
-    main = max(judged, key=lambda j: (min(j[0].n_steady, j[1].n_steady), j[0].running))
+    # a load at which speculation loses is the story; else the one with the most windows
+    main = max(judged, key=lambda j: (j[2] == "loses", min(j[0].n_steady, j[1].n_steady), j[0].running))
     regime, base = main[0], main[1]
     even = (
         break_even_accept_length(regime.cycle_ms.median, base.cycle_ms.median)
@@ -118,17 +119,13 @@ def _limiter(facts: Facts, findings: Sequence[Finding]) -> tuple[str, str | None
     return "unknown", None
 
 
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:] if text[1:2].islower() else text
-
-
 def _plain_sentence(facts: Facts) -> str:
     main = facts.main_regime
     if main is None or main.cycle_ms is None:
         return "This run does not speculate, and the log has no steady window of decoding."
     return (
         f"This run does not speculate: {main.gen_tps.median:.1f} tok/s and {main.cycle_ms.median:.1f} ms per step at "
-        f"{main.running} running (median of {main.n_steady} steady windows)."
+        f"{main.running} running (median of {main.n_steady} steady {'window' if main.n_steady == 1 else 'windows'})."
     )
 
 
@@ -174,8 +171,10 @@ def _compared_sentence(judged: list[tuple[int, str, float]], limiter: str, becau
     if unsure:
         why = "too few steady windows or too wide a spread to tell"
         text = f"{text} Inconclusive at {unsure} running: {why}.".strip()
+    loses = any(word == "loses" for _, word, _ in judged)
     if limiter == "cycle":
-        text += f" The cycle's length is the reason, not the drafter ({because})."
+        reason = "The cycle's length is the reason, not the drafter" if loses else "The cycle's length limits the gain"
+        text += f" {reason} ({because})."
     elif limiter == "acceptance":
-        text += f" Acceptance is the reason ({because})."
+        text += f" {'Acceptance is the reason' if loses else 'Acceptance limits the gain'} ({because})."
     return text

@@ -36,7 +36,7 @@ from math import log2
 
 from traceana.facts.model import Facts, Provenance, Regime
 from traceana.rules._levels import MIN_STEADY, NO_WINDOWS, drafting, forward_ms, pairs, plain, tokens_per_cycle
-from traceana.rules._text import length, ms, picked, requests, span, times
+from traceana.rules._text import count, length, ms, picked, requests, span, times
 from traceana.rules.interface import (
     CannotTell,
     Clear,
@@ -101,7 +101,7 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
     found = sizes(facts)
     if len(found) < 3:
         return CannotTell(
-            f"{len(found)} forward sizes with steady windows: a cliff needs three or more",
+            f"{count(len(found), 'forward size')} with steady windows: a cliff needs three or more",
             "one run over several concurrencies, e.g. 1, 2, 4, 8, 16, 32, each held for a minute",
         )
     cliffs = [cliff for cliff in find_cliffs(found) if cliff.above.regime.n_steady >= MIN_STEADY]

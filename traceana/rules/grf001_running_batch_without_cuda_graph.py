@@ -19,7 +19,7 @@ How sure and why:
 Rivals:
     When the ladder covers the load or is not known: DP attention (a rank in prefill makes all ranks run eager), an
     attention backend without graph support, a batch with features that no graph was captured for. In vLLM's table,
-    prefill steps larger than the ladder count as NONE too.
+    prefill steps larger than the captured sizes count as NONE too.
 
 Confirm:
     SGLang: keep the start-up lines (`server_args=`, `Capture ... bs=[...]`). vLLM: --cudagraph-metrics.
@@ -167,7 +167,9 @@ def _why(facts: Facts, seen: int, over: bool, by_load: bool) -> str:
             f"At the boundary {high} running requests get {num(slow)} tok/s each (eager), {low} get {num(fast)}."
         )
     if over:
-        parts.append("A slower batch finishes later, so more requests run at once and it stays above the ladder.")
+        parts.append(
+            "A slower batch finishes later, so more requests run at once and it stays above the largest captured batch."
+        )
     elif graphs.captured_max.known:
         parts.append(f"The captured sizes reach {graphs.captured_max.value}, so the load alone does not explain it.")
     else:
@@ -189,7 +191,11 @@ def _raise_ladder(facts: Facts, running: int) -> tuple[str, ...]:
         raised = f"--max-cudagraph-capture-size {tokens} (tokens: {wanted} requests)"
         return (raised, f"or cap the batch: --max-num-seqs {facts.graphs.captured_max.value or running}")
     cap = facts.graphs.captured_max.value
-    lower = f"or cap the batch at the ladder: --max-running-requests {cap}" if cap else "or cap the running requests"
+    lower = (
+        f"or cap the batch at the largest captured size: --max-running-requests {cap}"
+        if cap
+        else "or cap the running requests"
+    )
     return (f"--cuda-graph-max-bs {wanted}", lower)
 
 

@@ -104,7 +104,7 @@ def _title(facts: Facts, pending: tuple[Capture, ...], silent: float | None) -> 
     on = [capture.rank for capture in pending if capture.rank is not None]
     who = f" on {ranks(on)}" if on else ""
     at = f" at {clip(first.progress, 20)}" if first.progress else ""
-    gap = f"; the log goes on for {hours(silent)} without its end" if silent else "; the log shows no end of it"
+    gap = f"; no end of it in the {hours(silent)} of log that follow" if silent else "; the log shows no end of it"
     return f"Capture of the {clip(first.name, 40)} graph{who} began and did not end{at}{gap}"
 
 

@@ -17,11 +17,11 @@ Pair = tuple[float, float]  # (accept length, accept rate), both as printed
 
 
 class RateDefinition(str, Enum):
-    """What a printed accept rate divides. A is the accept length, bonus token included."""
+    """What a printed accept rate divides; accept len counts the bonus token."""
 
-    PER_STEP = "A / (num_steps + 1)"
-    PER_DRAFT_TOKEN = "A / num_draft_tokens"
-    STRICT = "(A - 1) / (num_draft_tokens - 1)"
+    PER_STEP = "accept len / (num_steps + 1)"
+    PER_DRAFT_TOKEN = "accept len / num_draft_tokens"
+    STRICT = "(accept len - 1) / (num_draft_tokens - 1)"
 
 
 #: first release with the definition, newest first; releases before the last row print no rate
