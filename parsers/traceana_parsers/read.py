@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from traceana_parsers.interface import FileReport, Sink
 from traceana_parsers.logs.scan import LogReader
 from traceana_parsers.sources import expand
+from traceana_parsers.traces.readers import reader_for
 
 
 def read_run(paths: Iterable[str], sink: Sink) -> list[FileReport]:
@@ -19,12 +20,16 @@ def read_run(paths: Iterable[str], sink: Sink) -> list[FileReport]:
 
     from traceana_parsers.schema import polars_schema
 
-    reader = LogReader(sink)
-    reports = [reader.read(source, index) for index, source in enumerate(expand(paths))]
+    logs = LogReader(sink)
+    sources = expand(paths)
+    reports = []
+    for index, source in enumerate(sources):
+        trace = reader_for(source)
+        reports.append(trace.read(source, index, sink) if trace is not None else logs.read(source, index))
     rows = [
         {
             "file_id": r.file_id,
-            "path": r.path,
+            "path": source.shown,
             "format": r.format,
             "lines": r.lines,
             "bytes": r.bytes,
@@ -37,7 +42,7 @@ def read_run(paths: Iterable[str], sink: Sink) -> list[FileReport]:
             "problem": r.problem,
             "modified": None if r.modified is None else int(r.modified * 1000),
         }
-        for r in reports
+        for source, r in zip(sources, reports, strict=True)
     ]
     sink.add("inputs", pl.DataFrame(rows, schema=polars_schema("inputs"), orient="row"))
     return reports

@@ -6,31 +6,52 @@ the decompressed stream.
 
 from __future__ import annotations
 
+import errno
 import glob
 import io
+import os
 import re
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from types import TracebackType
+from typing import IO, Protocol, cast
+
+from traceana_parsers.inflate import MAGIC, Inflated, TrailingBytes
 
 BLOCK = 4 << 20
 MAX_LINE = 64 << 20  # longest line kept in one piece
 MAX_BYTES = 1 << 38  # stop a decompression bomb: 256 GiB of text from one file
 
-_MAGIC = (
-    (b"\x1f\x8b", "gzip"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-    (b"\xfd7zXZ\x00", "xz"),
-    (b"BZh", "bzip2"),
+#: rotated logs: `.2`, `.2.gz` (counted: 1 is the newest), `-20260203`, `.2026-02-03_00` (dated), before the current one
+_ROTATED = re.compile(
+    r"^(?P<stem>.+?)(?:\.(?P<n>\d{1,4})|[.-](?P<date>\d{4}-?\d\d-?\d\d(?:[-_T]?\d\d(?:[-:]?\d\d){0,2})?))?"
+    r"(?:\.(?:gz|zst|zstd|xz|bz2))?$",
+    re.DOTALL,
 )
-_ROTATED = re.compile(r"^(?P<stem>.+?)(?:\.(?P<n>\d{1,4}))?(?:\.(?:gz|zst|zstd|xz|bz2))?$")
 _SKIP_DIRS = {".git", "__pycache__", "node_modules"}
+_YEARS = (0.0, 253_370_764_800.0)  # seconds since the epoch: 1970 to 9999, what a date can hold
 
 
 class SourceError(Exception):
     """A path that cannot be read at all; `str()` is the line for the user."""
+
+
+class Stream(Protocol):
+    """What `blocks` reads from."""
+
+    def read1(self, size: int, /) -> bytes:
+        """Some bytes, at most about `size`; empty at the end."""
+
+    def __enter__(self) -> object:
+        """The stream itself."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Closes the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +61,15 @@ class Source:
     path: str
 
     @property
+    def shown(self) -> str:
+        """The path as text that every encoder takes: bytes of the name that are no UTF-8 become `\\xNN`."""
+        return os.fsencode(self.path).decode("utf-8", "backslashreplace")
+
+    @property
     def modified(self) -> float | None:
-        """Modification time in seconds since the epoch, or None for standard input."""
-        return None if self.path == "-" else Path(self.path).stat().st_mtime
+        """Modification time in seconds since the epoch; None for standard input and for times outside 1970 to 9999."""
+        when = None if self.path == "-" else Path(self.path).stat().st_mtime
+        return when if when is not None and _YEARS[0] < when < _YEARS[1] else None
 
 
 @dataclass(slots=True)
@@ -55,91 +82,136 @@ class Block:
 
 
 def expand(paths: Iterable[str]) -> list[Source]:
-    """Files behind the given paths, folders (one level of sub-folders and deeper) and globs, in reading order.
+    """Files behind the given paths, folders (with all their sub-folders) and globs, in reading order, each once.
 
     Rotated files of one log come oldest first (`server.log.2.gz`, `server.log.1`, `server.log`).
     Raises SourceError when a path names nothing.
     """
     found: list[str] = []
     for path in paths:
-        if path == "-":
-            found.append(path)
-        elif Path(path).is_dir():
-            inside = sorted(
-                str(p)
-                for p in Path(path).rglob("*")
-                if p.is_file() and not p.name.startswith(".") and not _SKIP_DIRS & set(p.parts)
-            )
-            if not inside:
-                raise SourceError(f"{path}: the folder holds no files; give a log file or a folder with logs")
-            found.extend(inside)
-        elif Path(path).exists():
-            found.append(path)
-        else:
-            matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - patterns may be absolute
-            files = [m for m in matches if Path(m).is_file()]
+        mode = 0 if path == "-" else _mode(path)
+        if mode is None:
+            files = [m for m in _matches(path) if stat.S_ISREG(_mode(m) or 0)]
             if not files:
                 raise SourceError(f"{path}: no such file or folder")
             found.extend(files)
-    return [Source(path) for path in _rotation_order(list(dict.fromkeys(found)))]
+        elif stat.S_ISDIR(mode):
+            inside = _inside(path)
+            if not inside:
+                raise SourceError(f"{path}: the folder holds no files; give a log file or a folder with logs")
+            found.extend(inside)
+        else:
+            found.append(path)
+    return [Source(path) for path in _rotation_order(_each_once(found))]
+
+
+def _matches(pattern: str) -> list[str]:
+    return sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - keeps the path as the user wrote it
+
+
+def _mode(path: str) -> int | None:
+    """The file mode behind a path; None when nothing is there. Raises SourceError when that cannot be told."""
+    try:
+        return os.stat(path).st_mode  # noqa: PTH116 - Path cannot tell a loop of links from nothing
+    except ValueError:  # a NUL in the name
+        return None
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return None
+        reason = "the links go round in a circle" if error.errno == errno.ELOOP else error.strerror
+        raise SourceError(f"{path}: {reason}") from error
+
+
+def _inside(folder: str) -> list[str]:
+    """Regular files below a folder, sorted; a sub-folder that cannot be listed stands for itself, to be reported."""
+    found: list[str] = []
+    closed: list[str] = []
+    for root, folders, names in os.walk(folder, onerror=lambda error: closed.append(str(error.filename))):
+        folders[:] = [name for name in folders if name not in _SKIP_DIRS and not name.startswith(".")]
+        for name in names:
+            path = os.path.join(root, name)  # noqa: PTH118 - keeps the folder as the user wrote it
+            if not name.startswith(".") and Path(path).is_file():
+                found.append(path)
+    return sorted(found + closed)
+
+
+def _each_once(paths: list[str]) -> list[str]:
+    """The paths without those that lead to a file named before: given twice, or through a link."""
+    seen: set[object] = set()
+    kept = []
+    for path in paths:
+        key: object = path
+        if path != "-":
+            try:
+                status = os.stat(path)  # noqa: PTH116
+                key = (status.st_dev, status.st_ino)
+            except OSError:
+                pass
+        if key not in seen:
+            seen.add(key)
+            kept.append(path)
+    return kept
 
 
 def _rotation_order(paths: list[str]) -> list[str]:
-    def stem(path: str) -> str:
-        match = _ROTATED.match(path)
-        return match["stem"] if match else path
-
-    def age(path: str) -> int:
-        match = _ROTATED.match(path)
-        return int(match["n"]) if match and match["n"] else 0
-
     place: dict[str, int] = {}
+    keys: dict[str, tuple[int, int, int, str]] = {}
     for index, path in enumerate(paths):
-        place.setdefault(stem(path), index)
-    return sorted(paths, key=lambda p: (place[stem(p)], -age(p)))
+        match = _ROTATED.match(path)
+        stem, number, date = (match["stem"], match["n"], match["date"]) if match else (path, None, None)
+        first = place.setdefault(stem, index)
+        keys[path] = (first, 0 if date else 1 if number else 2, -int(number or 0), re.sub(r"\D", "", date or ""))
+    return sorted(paths, key=keys.__getitem__)
 
 
-def open_stream(source: Source) -> tuple[IO[bytes], bytes]:
-    """The decompressed byte stream of a source and its first bytes (still to be read).
+def open_stream(source: Source) -> Stream:
+    """The decompressed byte stream of a source.
 
     Compression is recognised by content, whatever the name. Raises SourceError when the file cannot be opened.
     """
+    buffered: io.BufferedReader | None = None
     try:
-        raw: IO[bytes] = sys.stdin.buffer if source.path == "-" else Path(source.path).open("rb")  # noqa: SIM115 - the caller closes it
-        buffered = io.BufferedReader(cast(io.RawIOBase, raw), 1 << 16)
-        head = buffered.peek(64)[:64]
-    except OSError as error:
-        raise SourceError(f"{source.path}: {error.strerror or error}") from error
-    kind = next((name for magic, name in _MAGIC if head.startswith(magic)), None)
-    if kind == "gzip":
-        from isal import igzip
+        buffered = io.BufferedReader(cast(io.RawIOBase, _open(source.path)), 1 << 16)
+        head = buffered.peek(16)[:16]
+    except (OSError, ValueError) as error:
+        if buffered is not None:
+            buffered.close()
+        raise SourceError(f"{source.path}: {getattr(error, 'strerror', None) or error}") from error
+    kind = next((name for magic, name in MAGIC if head.startswith(magic)), None)
+    return buffered if kind is None else Inflated(buffered, kind)
 
-        return cast(IO[bytes], igzip.open(buffered, "rb")), head  # type: ignore[no-untyped-call]
-    if kind == "zstd":
-        import zstandard
 
-        return cast(IO[bytes], zstandard.ZstdDecompressor().stream_reader(buffered, read_across_frames=True)), head
-    if kind == "xz":
-        import lzma
-
-        return cast(IO[bytes], lzma.LZMAFile(buffered)), head
-    if kind == "bzip2":
-        import bz2
-
-        return cast(IO[bytes], bz2.BZ2File(buffered)), head
-    return buffered, head
+def _open(path: str) -> IO[bytes]:
+    if path == "-":
+        if sys.stdin is None or sys.stdin.closed or sys.stdin.buffer.closed:
+            raise SourceError("-: standard input is closed or was read already; it can be given once")
+        return sys.stdin.buffer
+    mode = os.stat(path).st_mode  # noqa: PTH116
+    if stat.S_ISDIR(mode):
+        raise SourceError(f"{path}: a folder that cannot be listed")
+    if not stat.S_ISREG(mode) and path != os.devnull:
+        # opening a pipe waits for its writer, a device may never end
+        raise SourceError(f"{path}: not a regular file; for a pipe give - and redirect: traceana diagnose - < PIPE")
+    return Path(path).open("rb")
 
 
 @dataclass(slots=True)
 class StreamState:
-    """How reading ended: `problem` is a line for the user when the stream broke off, `size` what was read."""
+    """How reading ended: `problem` says why the stream broke off, `size` how many bytes came before that."""
 
     size: int = 0
     problem: str | None = None
 
 
-def blocks(stream: IO[bytes], state: StreamState, size: int = BLOCK) -> Iterator[Block]:
-    """Blocks of whole lines. A stream that breaks off (truncated gzip, read error) ends early; `state` says so."""
+def blocks(stream: Stream, state: StreamState, size: int | None = None) -> Iterator[Block]:
+    """Blocks of whole lines. A stream that breaks off (truncated gzip, read error) ends early; `state` says so.
+
+    Args:
+        stream: what to read.
+        state: told how it ended.
+        size: bytes per block, about; `BLOCK` unless said.
+    """
+    size = size or BLOCK
     carry = bytearray()
     offset, line = 0, 1
     while True:
@@ -167,21 +239,22 @@ def blocks(stream: IO[bytes], state: StreamState, size: int = BLOCK) -> Iterator
             return
 
 
-def _read(stream: IO[bytes], size: int, state: StreamState) -> bytearray:
+def _read(stream: Stream, size: int, state: StreamState) -> bytearray:
     """Up to `size` bytes, in small steps: what was decompressed before damage is kept."""
     got = bytearray()
-    step = getattr(stream, "read1", stream.read)
     try:
         while len(got) < size:
-            piece = step(1 << 18)
+            piece = stream.read1(min(size, 1 << 18))
             if not piece:
                 break
             got += piece
     except EOFError:
-        state.problem = "the compressed stream ends early (truncated file); what came before was read"
+        state.problem = "the compressed stream ends early (truncated file)"
+    except TrailingBytes:
+        state.problem = "bytes that are not compressed follow the compressed data and were not read"
     except OSError as error:
-        state.problem = f"reading stopped: {error.strerror or error}; what came before was read"
+        state.problem = f"reading stopped: {error.strerror or error}"
     except Exception as error:
-        # the decompressors raise their own types (zlib.error, lzma.LZMAError, zstd.ZstdError) on damaged data
-        state.problem = f"the compressed data is damaged ({type(error).__name__}); what came before was read"
+        # the decompressors raise their own types (IsalError, lzma.LZMAError, zstd.ZstdError) on damaged data
+        state.problem = f"the compressed data is damaged ({error or type(error).__name__})"
     return got

@@ -36,6 +36,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(DEMO / "plain.log", folder / "plain.log")
     (folder / "logs").mkdir()
     shutil.copy(DEMO / "server.log", folder / "logs" / "server.log")
+    (folder / "traces").mkdir()
+    for trace in (ROOT / "fixtures" / "traces" / "kineto").glob("*-TP-*.trace.json.gz"):
+        shutil.copy(trace, folder / "traces" / trace.name)
     (folder / "launch.sh").write_text("export NCCL_P2P_LEVEL=SYS\n")
     api.ingest([str(folder / "server.log")], str(folder / "store"), "monday")
     return folder
@@ -67,7 +70,7 @@ def test_the_readme_has_one_example_of_every_command() -> None:
     assert sorted(example.split()[1] for example in EXAMPLES) == sorted(typer.main.get_command(app).commands)
 
 
-@pytest.mark.parametrize("name", ["diagnose", "ingest", "breakeven", "explain"])
+@pytest.mark.parametrize("name", ["diagnose", "ledger", "ingest", "breakeven", "explain"])
 def test_every_option_is_documented_and_every_documented_option_exists(name: str) -> None:
     command = typer.main.get_command(app).commands[name]
     real = {

@@ -1,1 +1,1 @@
-"""Where a cycle's time goes: cycles and their ledger. From a log alone; traces come with their readers."""
+"""Where a cycle's time goes: cycles of traces, their phases, the ledger of each, and what ranks wait for."""

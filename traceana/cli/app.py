@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -13,18 +14,19 @@ from traceana.cli.breakeven import breakeven
 from traceana.cli.diagnose import diagnose
 from traceana.cli.explain import explain
 from traceana.cli.ingest import ingest
+from traceana.cli.ledger import ledger
 from traceana.errors import EXIT_INTERRUPTED, EXIT_UNUSABLE, TraceanaError
 
 app = typer.Typer(
     name="traceana",
-    help="Why is speculative decoding slow? Reads SGLang and vLLM logs, weighs the causes, shows the evidence.",
+    help="Why is speculative decoding slow? Reads SGLang and vLLM logs and traces, weighs causes, shows evidence.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: drawing it with rich doubles the start-up time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (diagnose, breakeven, ingest, explain):
+for command in (diagnose, ledger, breakeven, ingest, explain):
     app.command()(command)
 app.command(
     "report",
@@ -51,29 +53,41 @@ def _options(
 
 def main() -> None:
     """Runs the program. Errors the user can act on are one line on standard error; exit codes as in docs/cli.md."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a locale that lacks a character must not end the report
     try:
-        app()
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except TraceanaError as error:
         _fail(error.message, error.exit_code)
-    except KeyboardInterrupt:
-        _fail("interrupted", EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        # the reader (head, less) went away: nothing to say, and nothing may be flushed at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
-    except Exception as error:
-        if os.environ.get("TRACEANA_DEBUG"):
+    except (KeyboardInterrupt, typer.Abort):
+        code = EXIT_INTERRUPTED
+    except BaseException as error:  # polars reports a panic beside Exception
+        if isinstance(error, SystemExit) or os.environ.get("TRACEANA_DEBUG"):
             raise
-        _fail(
-            f"internal error: {type(error).__name__}: {error}; run again with --debug before the command and report it",
-            EXIT_UNUSABLE,
-        )
+        _fail(_usage(error) or f"{_internal(error)}; run again with --debug before the command and report it")
+    if code == EXIT_INTERRUPTED:
+        _fail("interrupted", EXIT_INTERRUPTED)
+    raise SystemExit(code if isinstance(code, int) else 0)
 
 
-def _fail(text: str, code: int) -> None:
-    from traceana.report.escape import one_line
+def _usage(error: BaseException) -> str | None:
+    """What is wrong with the arguments, when the command line's parser says so (typer brings its own click or not)."""
+    message = getattr(error, "format_message", None)
+    if message is None:
+        return None
+    context = getattr(error, "ctx", None)
+    return f"{str(message()).rstrip('. ')}; see {context.command_path if context else 'traceana'} --help"
 
-    sys.stderr.write(f"traceana: {one_line(text)}\n")
+
+def _internal(error: BaseException) -> str:
+    return f"internal error: {type(error).__name__}: {error}"
+
+
+def _fail(text: str, code: int = EXIT_UNUSABLE) -> NoReturn:
+    from traceana.cli.output import note
+
+    note(f"traceana: {text}")
     raise SystemExit(code)
 
 

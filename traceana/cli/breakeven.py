@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from traceana.cli import output
 from traceana.errors import TraceanaError
 from traceana.speculation.answer import Answer, Question, Target, answer, figure
 
@@ -94,7 +95,7 @@ def breakeven(
         found = answer(question)
     except ValueError as error:
         raise TraceanaError(str(error)) from error
-    typer.echo(_json(inputs, found) if output_format is Format.JSON else _words(question, found))
+    output.write(_json(inputs, found) if output_format is Format.JSON else _words(question, found), None)
 
 
 def _check_numbers(inputs: dict[str, float | int | bool | None]) -> None:

@@ -35,7 +35,8 @@ _RANK = {"critical": 3, "warning": 2, "info": 1}
 
 def diagnose(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Logs, folders, globs, a store, or - for standard input.")
+        list[str],
+        typer.Argument(metavar="PATH...", help="Logs, traces, folders, globs, a store, or - for standard input."),
     ],
     baseline: Annotated[
         list[str] | None,
@@ -59,8 +60,8 @@ def diagnose(
 ) -> None:
     """Say why a run is slow: where the cycle goes, what acceptance earns, which cause fits, what to change.
 
-    Several files of one run go together (rotated logs, NCCL logs). Exit code 0 with or without findings, 2 when the
-    input cannot be used.
+    Several files of one run go together (rotated logs, NCCL logs, traces). Exit code 0 with or without findings, 2 when
+    the input cannot be used.
 
     Example: traceana diagnose server.log --baseline plain.log --format markdown -o report.md
     """
@@ -68,7 +69,8 @@ def diagnose(
     from traceana.report.interface import render
 
     result = api.diagnose(paths, baseline or ())
-    for entry in result.inputs:
+    for entry in (*result.inputs, *(result.baseline.inputs if result.baseline else ())):
+        output.keep(entry.path, out)
         if entry.problem:
             output.note(f"{entry.path}: {entry.problem}")
     width = output.width() if out is None else None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from traceana.cli import output
 from traceana.errors import TraceanaError
 
 if TYPE_CHECKING:
@@ -35,11 +36,11 @@ def explain(
 
     chosen = rules() if code is None else (find_rule(code),)
     if format is ExplainFormat.JSON:
-        typer.echo(json.dumps([as_dict(rule) for rule in chosen], indent=2))
+        output.write(json.dumps([as_dict(rule) for rule in chosen], indent=2), None)
     elif format is ExplainFormat.MARKDOWN:
-        typer.echo(_markdown_list(chosen) if code is None else as_markdown(chosen[0]))
+        output.write(_markdown_list(chosen) if code is None else as_markdown(chosen[0]), None)
     else:
-        typer.echo(_terminal_list(chosen) if code is None else _terminal_rule(chosen[0]))
+        output.write(_terminal_list(chosen) if code is None else _terminal_rule(chosen[0]), None)
 
 
 def find_rule(code: str) -> Rule:

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from traceana.errors import TraceanaError
@@ -19,14 +20,17 @@ def write(text: str, output: str | None) -> None:
     if not text.endswith("\n"):
         text += "\n"
     if output is None or output == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        _to_stdout(text)
         return
     target = Path(output)
     try:
+        if target.exists() and not target.is_file():  # /dev/null, a pipe: nothing to replace; a folder says so itself
+            target.write_text(text, encoding="utf-8", errors="backslashreplace")
+            return
+        target = target.resolve()  # a link stays a link
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -39,6 +43,28 @@ def write(text: str, output: str | None) -> None:
         raise TraceanaError(f"{output}: cannot be written: {error.strerror or error}") from error
 
 
+def keep(input_path: str, output: str | None) -> None:
+    """Raises TraceanaError when `output` is the input file itself: inputs are never touched."""
+    if output in (None, "-", os.devnull):
+        return
+    with suppress(OSError, ValueError):
+        if Path(input_path).samefile(output):
+            raise TraceanaError(f"{output}: is one of the inputs; write the report to another file")
+
+
+def _to_stdout(text: str) -> None:
+    if sys.stdout is None:
+        raise TraceanaError("standard output is closed; write the report to a file with -o")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # the reader (head, less) went away: nothing to say, and nothing may be flushed at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        raise TraceanaError(f"standard output: {error.strerror or error}") from error
+
+
 def width() -> int:
     """Columns to draw for: the terminal's, COLUMNS where set, else 100."""
     return shutil.get_terminal_size(fallback=(100, 40)).columns
@@ -46,11 +72,13 @@ def width() -> int:
 
 def color(output: str | None) -> bool:
     """True when the report goes to a terminal and NO_COLOR is not set."""
-    return output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return output is None and sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def note(text: str) -> None:
     """A line for the user beside the report: standard error, control characters made visible."""
     from traceana.report.escape import one_line
 
-    sys.stderr.write(one_line(text) + "\n")
+    if sys.stderr is not None:
+        with suppress(OSError):  # nobody listens
+            sys.stderr.write(one_line(text) + "\n")

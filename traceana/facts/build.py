@@ -19,6 +19,7 @@ from traceana.facts import (
     settings,
     stability,
     startup,
+    traces,
     version_hint,
     windows,
 )
@@ -81,7 +82,12 @@ def build(tables: Tables) -> Facts:
         stability=stability.stability(view, events, where),
         left_out=left_out,
     )
-    return replace(facts, cycle=cycles.cycle_facts(cycle_rows, events, facts.main_regime, levels, where))
+    trace = traces.trace_facts(tables, who.engine.value)
+    facts = replace(facts, trace=trace)
+    cycle = cycles.cycle_facts(cycle_rows, events, facts.main_regime, levels, where)
+    if trace is not None and cycle.total_ms.value is None:
+        cycle = traces.cycle_of(trace) or cycle  # a log says it of a run that no profiler slowed down
+    return replace(facts, cycle=cycle)
 
 
 def run_facts(tables: Tables) -> tuple[Identity, Parallelism, Speculation]:

@@ -64,6 +64,7 @@ def diagnosis(
         else DriversReport(
             facts.drivers.n, facts.drivers.sd_ln_tps, facts.drivers.acceptance_share, facts.drivers.cycle_share
         ),
+        trace=None if facts.trace is None else parts.trace(facts.trace),
         capacity=parts.capacity(facts),
         collectives=tuple(
             PathReport(s.kind, s.state, s.reason, s.ranks, s.count, s.evidence) for s in facts.collectives

@@ -22,6 +22,7 @@ from traceana.report.text import (
     two,
     whole,
 )
+from traceana.report.trace_tables import trace_section
 
 #: spread of ln tok/s (about the relative spread) below which it is noise not worth a line
 QUIET = 0.05
@@ -34,6 +35,7 @@ def compose(diagnosis: Diagnosis) -> Page:
     sections = (
         _loads(diagnosis),
         _contexts(diagnosis),
+        trace_section(diagnosis),
         _cycle(diagnosis.cycle, speculating(diagnosis)),
         _acceptance(diagnosis.acceptance, speculating(diagnosis)),
         findings(diagnosis),
@@ -66,7 +68,9 @@ def _header(diagnosis: Diagnosis) -> tuple[str, ...]:
         _speculation(diagnosis),
         f"NCCL {run.nccl_version}" if run.nccl_version else "",
         levels + known_span,
-        f"{count(run.lines, 'line')} read, {run.unread:,} unread",
+        f"{count(run.lines, 'line')} read, {run.unread:,} unread"
+        if run.lines or diagnosis.trace is None
+        else "traces only",
     )
     return tuple(piece for piece in pieces if piece)
 

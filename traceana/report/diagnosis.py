@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from traceana.facts.model import Evidence
+from traceana.report.trace_report import TraceReport
 
 SCHEMA = "traceana/diagnosis/1"
 
@@ -277,6 +278,7 @@ class Diagnosis:
     windows: tuple[WindowReport, ...] = ()
     windows_total: int = 0
     windows_steady: int = 0
+    trace: TraceReport | None = None
     capacity: CapacityReport = field(default_factory=CapacityReport)
     collectives: tuple[PathReport, ...] = ()
     nccl: tuple[NcclReport, ...] = ()

@@ -18,10 +18,18 @@ def render(diagnosis: Diagnosis, *, width: int | None = None, color: bool = Fals
     Absent knowledge, NaN and infinity are null. Characters that are invisible or control a terminal are written as
     `\\uXXXX`; half surrogates, which JSON readers refuse, become U+FFFD. The other arguments change nothing.
     """
+    return _indented(map_texts(diagnosis, _encodable))
+
+
+def render_trace(diagnosis: Diagnosis) -> str:
+    """The field `trace` of the Diagnosis alone, as `render` writes it; `null` when the run has no trace."""
+    return _indented(map_texts(diagnosis, _encodable).trace)
+
+
+def _indented(value: object) -> str:
     import msgspec
 
-    packed = msgspec.json.encode(map_texts(diagnosis, _encodable))
-    text = msgspec.json.format(packed, indent=2).decode()
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     return HIDDEN_IN_JSON.sub(lambda match: _as_json(match[0]), text) + "\n"
 
 

@@ -202,7 +202,8 @@ def _troubled(row: InputReport) -> bool:
 
 
 def _input(row: InputReport) -> str:
-    pieces = [f"{row.path}: {row.format}, {count(row.lines, 'line')}", f"{row.recognised:,} recognised"]
+    lines = f"{count(row.lines, 'line')}, {row.recognised:,} recognised" if row.lines else f"{row.recognised:,} read"
+    pieces = [f"{row.path}: {row.format}, {lines}"]
     if row.partial:
         pieces.append(f"{row.partial:,} read in part")
     pieces.append(f"{row.unread:,} unread")

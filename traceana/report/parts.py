@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from traceana.facts.model import Facts, Spread
+from dataclasses import fields
+
+from traceana.facts.model import Facts, LateRank, Spread, TraceFacts, TracePhase
 from traceana.report.diagnosis import (
     CapacityReport,
     ContextLevel,
@@ -12,6 +14,7 @@ from traceana.report.diagnosis import (
     SettingReport,
     WindowReport,
 )
+from traceana.report.trace_report import CaptureReport, LateRankReport, TracePhaseReport, TraceReport
 from traceana.rules.interface import Finding, Rule
 
 _MOST_SETTINGS = 600
@@ -134,3 +137,37 @@ def finding(rule: Rule, finding: Finding, excluded: set[str]) -> FindingReport:
         else ExplainsReport(explains.low_ms, explains.high_ms, explains.provenance.value, explains.basis),
         evidence=finding.evidence,
     )
+
+
+def trace(found: TraceFacts) -> TraceReport:
+    """What the traces say."""
+    return TraceReport(
+        cycles=found.cycles,
+        source=found.source,
+        provenance=found.provenance.value,
+        phases=tuple(
+            TracePhaseReport(
+                **{f.name: getattr(p, f.name) for f in fields(TracePhase) if f.name != "buckets"},
+                buckets=dict(p.buckets),
+            )
+            for p in found.phases
+        ),
+        skew=found.skew,
+        skew_provenance=found.skew_provenance.value,
+        skew_reason=found.skew_reason,
+        instances=found.instances,
+        ranks=found.ranks,
+        transfer_ms=found.transfer_ms,
+        wait_ms=found.wait_ms,
+        late=tuple(LateRankReport(**{f.name: getattr(r, f.name) for f in fields(LateRank)}) for r in found.late),
+        categories=_by_category(found.categories),
+        capture=tuple(CaptureReport(*note) for note in found.notes),
+    )
+
+
+def _by_category(shares: tuple[tuple[str, str, float], ...]) -> dict[str, float]:
+    """Share of kernel time by category; the family is named only where the category does not say it."""
+    return {
+        category if family in ("compute", category) else f"{family}: {category}": share
+        for family, category, share in shares
+    }

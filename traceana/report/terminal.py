@@ -51,6 +51,18 @@ def render(diagnosis: Diagnosis, *, width: int | None = None, color: bool = Fals
     return canvas.text()
 
 
+def render_trace(diagnosis: Diagnosis, *, width: int | None = None, color: bool = False) -> str:
+    """The section of the traces alone, as `render` draws it; empty when the run has no trace."""
+    from traceana.report.trace_tables import trace_section
+
+    section = trace_section(diagnosis)
+    if section is None:
+        return ""
+    canvas = _Canvas(min(max(width or _DEFAULT_WIDTH, _MIN_WIDTH), _MAX_WIDTH), color)
+    _section(canvas, section)
+    return canvas.text()
+
+
 class _Canvas:
     """Collects lines of styled text and knows how to wrap them with a hanging indent."""
 

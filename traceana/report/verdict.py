@@ -142,7 +142,8 @@ def _alone_sentence(facts: Facts, has_baseline: bool, limiter: str, because: str
         at = f" at {facts.cycle.batch} running" if facts.cycle.batch else ""
         parts.append(f"cycle {facts.cycle.total_ms.value:.1f} ms{at}")
     if not parts:
-        return "The log shows no decode window to judge: nothing can be said about speed."
+        what = "log shows no decode window" if facts.trace is None else "inputs show no whole cycle"
+        return f"The {what} to judge: nothing can be said about speed."
     text = "; ".join(parts)
     text = text[0].upper() + text[1:] + "."
     words = {

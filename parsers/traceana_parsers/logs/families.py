@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from traceana_parsers.logs.grammar import Grammar, KeyValueGrammar, KeyValueReader, PatternGrammar
 from traceana_parsers.logs.prefixes import HEAD_COLUMNS, HEADS, parts, typed
 from traceana_parsers.logs.settings_text import pairs
+from traceana_parsers.logs.values import cast, conform, figures, finite, own, profile_json
 from traceana_parsers.schema import polars_schema
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ class KeyValueFamily:
         if not raw.height:
             return Result(None, ~unread, unread)
         rows = raw["row"]
-        values = raw.select(_cast(f.kind, f.column) for f in _unique_fields(self._grammar) if f.column in raw.columns)
+        fields = [f for f in _unique_fields(self._grammar) if f.column in raw.columns]
+        values = pl.DataFrame([rows, *(cast(f.kind, raw[f.column]) for f in fields)])
         head = _heads(raw, text, self._grammar.anchor, where)
         index = rows.to_numpy()
         frame = values.hstack(head.drop("level")).with_columns(
@@ -112,13 +113,9 @@ class KeyValueFamily:
             if text.str.contains(literal, literal=True).any():
                 found = text.gather(rows).str.extract(pattern, 1).cast(pl.Int64, strict=False)
                 frame = frame.with_columns(found.alias(column))
-        missing = [c for c in self._grammar.required if c not in values.columns]
-        partial = (
-            frame.height
-            if missing
-            else int(frame.select(pl.any_horizontal(pl.col(self._grammar.required).is_null()).sum()).item())
-        )
-        return Result(_conform(frame, self._grammar.table), ~unread, unread, partial)
+        made = conform(frame, self._grammar.table)
+        partial = int(made.select(pl.any_horizontal(pl.col(self._grammar.required).is_null()).sum()).item())
+        return Result(made, ~unread, unread, partial)
 
 
 def _unique_fields(grammar: KeyValueGrammar) -> list[_Named]:
@@ -134,42 +131,16 @@ class _Named:
     kind: str
 
 
-def _cast(kind: str, column: str) -> pl.Expr:
-    """Text to a typed column; text that is no value of the kind becomes null."""
-    import polars as pl
-
-    text = pl.col(column)
-    if kind == "int":
-        return text.str.strip_chars_end("s.").cast(pl.Int64, strict=False).alias(column)
-    if kind in ("float", "percent"):
-        number = text.str.strip_chars_end("ms.").cast(pl.Float64, strict=False)
-        finite = pl.when(number.is_finite()).then(number)
-        return (finite / 100.0 if kind == "percent" else finite).alias(column)
-    if kind == "bool":
-        return (
-            pl.when(text.is_in(["True", "true"]))
-            .then(True)
-            .when(text.is_in(["False", "false"]))
-            .then(False)
-            .alias(column)
-        )
-    if kind == "list":
-        return text.str.split(", ").list.eval(pl.element().cast(pl.Float64, strict=False)).alias(column)
-    return text.alias(column)
-
-
 def _heads(raw: pl.DataFrame, text: pl.Series, anchor: str, where: Where) -> pl.DataFrame:
     """Head columns of read rows, typed: from the common heads where they fitted, else by parts."""
     import polars as pl
 
-    for name in HEAD_COLUMNS:
-        if name not in raw.columns:
-            raw = raw.with_columns(pl.lit(None, pl.String).alias(name))
+    raw = raw.with_columns_seq(pl.lit(None, pl.String).alias(name) for name in HEAD_COLUMNS if name not in raw.columns)
     if not raw["headed"].all():
         loose = (~raw["headed"]).arg_true()
         before = text.gather(raw["row"].gather(loose)).str.splitn(anchor, 2).struct[0]
         found = parts(before)
-        raw = raw.with_columns(raw[name].scatter(loose, found[name]) for name in HEAD_COLUMNS)
+        raw = raw.with_columns_seq(raw[name].scatter(loose, found[name]) for name in HEAD_COLUMNS)
     return typed(raw.select(HEAD_COLUMNS), where.year, where.month_limit)
 
 
@@ -177,16 +148,11 @@ def head_of(text: pl.Series, anchor: str, where: Where) -> pl.DataFrame:
     """Typed head columns of lines with an anchor: common heads first, the rest by parts."""
     import polars as pl
 
-    raw = pl.DataFrame({"row": pl.int_range(len(text), dtype=pl.UInt32, eager=True)})
-    columns: dict[str, pl.Series] = {}
-    headed = pl.Series("headed", [False]).new_from_index(0, len(text))
-    for head in HEADS:
-        groups = text.str.extract_groups(head).struct.unnest()
-        fits = groups["ts"].is_not_null()
-        headed = headed | fits
-        for name in groups.columns:
-            columns[name] = groups[name] if name not in columns else columns[name].zip_with(~fits, groups[name])
-    raw = raw.with_columns(headed.alias("headed"), *(s.alias(n) for n, s in columns.items() if n in HEAD_COLUMNS))
+    sglang, vllm = (text.str.extract_groups(head).struct.unnest() for head in HEADS)
+    ts = sglang["ts"] if sglang["ts"].null_count() == 0 else sglang["ts"].zip_with(vllm["ts"].is_null(), vllm["ts"])
+    raw = pl.DataFrame([ts, sglang["tags"], *vllm.drop("ts").get_columns()]).with_columns_seq(
+        pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), pl.col("ts").is_not_null().alias("headed")
+    )
     return _heads(raw, text, anchor, where)
 
 
@@ -232,21 +198,26 @@ class PatternFamily:
             made = self._events(frame, named, picked, at, following)
         else:
             made = self._samples(frame, named, picked)
-        return Result(_own(_conform(made, grammar.table)), fits, unread)
+        conformed = own(conform(made, grammar.table))
+        partial = _without_figures(conformed) if grammar.table == "cycles" else 0
+        return Result(conformed, fits, unread, partial)
 
     def _samples(self, frame: pl.DataFrame, named: pl.DataFrame, text: pl.Series) -> pl.DataFrame:
         import polars as pl
 
         schema = polars_schema(self._grammar.table)
         if "json" in named.columns:
-            return frame.with_columns(_profile_json(named["json"]))
+            return frame.with_columns(profile_json(named["json"]))
         extra = [text.str.extract(pattern, 1).alias(column) for column, pattern in self._grammar.columns]
         for series in [*named.get_columns(), *extra]:
             kind = schema[series.name]
+            text_of = pl.lit(series)
             if kind == pl.List(pl.Float64()):
-                value = series.str.split(", ").list.eval(pl.element().cast(pl.Float64, strict=False))
+                value = figures(text_of)
+            elif kind == pl.Float64():
+                value = finite(text_of)
             else:
-                value = series.cast(kind, strict=False)
+                value = text_of.cast(kind, strict=False)
             frame = frame.with_columns(value.alias(series.name))
         kind_column = "form" if self._grammar.table == "spec_samples" else "source"
         return frame.with_columns(pl.lit(self._grammar.kind).alias(kind_column))
@@ -275,11 +246,14 @@ class PatternFamily:
         """One settings row per (name, value) of each line."""
         import polars as pl
 
-        out = []
-        for index, pairs_of_line in enumerate(found):
-            table = pl.DataFrame(pairs_of_line, schema={"name": pl.String, "value": pl.String}, orient="row")
-            out.append(frame.slice(index, 1).join(table, how="cross"))
-        return pl.concat(out).with_columns(pl.lit(self._grammar.kind).alias("origin"))
+        lines = [index for index, of_line in enumerate(found) for _ in of_line]
+        names = [name for of_line in found for name, _ in of_line]
+        values = [value for of_line in found for _, value in of_line]
+        return frame[lines].with_columns(
+            pl.Series("name", names, dtype=pl.String),
+            pl.Series("value", values, dtype=pl.String),
+            pl.lit(self._grammar.kind).alias("origin"),
+        )
 
     def _events(
         self, frame: pl.DataFrame, named: pl.DataFrame, text: pl.Series, at: pl.Series, following: Following
@@ -301,7 +275,7 @@ class PatternFamily:
         frame = frame.with_columns(
             pl.lit(grammar.kind).alias("kind"),
             column("subject").alias("subject"),
-            column("value").cast(pl.Float64, strict=False).alias("value"),
+            finite(pl.lit(column("value"))).alias("value"),
             attrs.alias("attrs"),
             text.str.slice(0, _TEXT).alias("text"),
             text.str.extract(r"\[repeated ([0-9]+)x across cluster\]", 1)
@@ -326,54 +300,9 @@ class PatternFamily:
         return frame
 
 
-def _profile_json(texts: pl.Series) -> list[pl.Series]:
-    """Columns of our own EAGLE3_PROFILE JSON line; a line that is no JSON object gives nulls."""
+def _without_figures(cycles: pl.DataFrame) -> int:
+    """Rows of the `cycles` table that hold no time at all: cut off, or no JSON."""
     import polars as pl
 
-    names = {
-        "rank": "rank", "cycles": "cycles", "batch": "batch", "k": "k", "draft_ms": "draft_ms", "verify_ms": "verify_ms",
-        "re_extend_ms": "re_extend_ms", "other_ms": "other_ms", "total_ms": "total_ms",
-        "accept_length": "accept_length_printed", "clock": "clock",
-    }  # fmt: skip
-    schema = polars_schema("cycles")
-    rows = []
-    for text in texts.to_list():
-        try:
-            made = json.loads(text or "")
-        except ValueError:
-            made = {}
-        rows.append(made if isinstance(made, dict) else {})
-    columns = [
-        pl.Series(column, [_plain(row.get(key)) for row in rows], strict=False).cast(schema[column], strict=False)
-        for key, column in names.items()
-    ]
-    bonus = [True if row.get("v") == 1 else None for row in rows]
-    return [
-        *columns,
-        pl.Series("accept_has_bonus", bonus, dtype=pl.Boolean),
-        pl.Series("source", ["eagle3_profile"] * len(rows)),
-    ]
-
-
-def _plain(value: object) -> str | None:
-    return None if value is None or isinstance(value, (dict, list)) else str(value)
-
-
-def _own(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with its texts copied out: string views would keep the whole block of the file in memory."""
-    import polars as pl
-
-    owned = pl.from_arrow(frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
-    assert isinstance(owned, pl.DataFrame)
-    return owned
-
-
-def _conform(frame: pl.DataFrame, table: str) -> pl.DataFrame:
-    """The frame with exactly the table's columns, in order and type; what it lacks is null."""
-    import polars as pl
-
-    schema = polars_schema(table)
-    return frame.select(
-        (pl.col(name).cast(kind, strict=False) if name in frame.columns else pl.lit(None, kind).alias(name))
-        for name, kind in schema.items()
-    )
+    times = ("total_ms", "draft_ms", "verify_ms", "re_extend_ms")
+    return int(cycles.select(pl.all_horizontal(pl.col(times).is_null()).sum()).item())

@@ -82,16 +82,26 @@ class PatternGrammar:
 
 Grammar = KeyValueGrammar | PatternGrammar
 
-# a value ends at a blank, comma, quote, backslash, bracket or per cent sign; ASCII only keeps the matcher one-pass
+# a value ends at a blank, comma, quote, backslash, bracket or per cent sign; ASCII only keeps the matcher one-pass.
+# One-pass (no two ways on from any character) halves the cost of a line: what ends the last value is never part of it.
 _VALUE = r"[!#$&-+\--Z^-~]+"
+_LAST_VALUE = r"[!#$&-'*-+\--Z^-~]+"
 _LIST = r"[0-9., na]*[0-9n]"
-_END = r"%?(?: ?(?:tokens/s|tokens|reqs|ms|GB))?[,. |]*(?:$|[\\\"\r\[(])"
+_STOP = r"(?:$|[\\\"\r\[(])"
+_END = rf"(?:{_STOP}|[%, ][,. |]*(?:(?:tokens(?:/s)?|reqs|ms|GB)[,. |]*)?{_STOP})"
+_AFTER_LIST = rf"(?:ms)?[.|]*{_END}"  # these characters belong to a single value
 _PAIR = re.compile(
-    r"(?P<key>[#A-Za-z][A-Za-z0-9 #_()/.+-]*?)(?P<sep>: |=)"
+    r"(?P<key>[#A-Za-z][A-Za-z0-9 #_()/.+-]{0,60}?)(?P<sep>: +|=)"
     r"(?P<value>-?\d[\d.]*(?:, \d[\d.]*)+(?=, [A-Z]|$|[\s\\\"])|-?\d[\d.:T-]*\d|-?\d|nan|inf|N/A|\?|True|False|[A-Za-z]+)"
     r"(?=[,%.\s\"\\\[]|ms|$)"
 )
-_MAX_PATTERNS = 48
+_MAX_PATTERNS = 48  # kept from block to block
+_MAX_NEW = 64  # forms derived per block: a block of lines that all differ is no log of one family
+_MAX_TRIES = 500  # lines per block that are looked at for a new form
+_MAX_BODY = 4096  # characters after the anchor in which pairs are looked for
+_MAX_KEYS = 64
+_MAX_UNKNOWN = 200  # unknown keys that are kept to be shown
+_MAY_HOLD_PAIR = r"(?:: |=)[-0-9A-Za-z?]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +119,7 @@ def derive(line: str, grammar: KeyValueGrammar) -> tuple[_Derived, ...]:
     Returns () when the line holds no pair after the anchor.
     """
     start = line.find(grammar.anchor)
-    body = line[start:]
+    body = line[start : start + _MAX_BODY]
     skip = 0 if grammar.anchor_is_key else len(grammar.anchor)
     out: list[str] = []
     keys: list[str] = []
@@ -123,11 +133,16 @@ def derive(line: str, grammar: KeyValueGrammar) -> tuple[_Derived, ...]:
         key = match["key"].strip().lower()
         keys.append(key.split(" ")[-1] if match["sep"] == "=" else key)
         end = match.end("value")
+        if len(keys) == _MAX_KEYS:
+            break
     if not keys:
         return ()
     rest = body[end:].rstrip("\r")
     # a line cut off behind its last pair reads only its equals: its pattern must not take the head of whole lines
-    tail = _END if re.match(_END, rest) else f"{_loose(rest[:60])}.*$"
+    whole = len(line) - start <= _MAX_BODY
+    tail = _AFTER_LIST if whole and re.match(_AFTER_LIST, rest) else f"{_loose(rest[:60])}.*$"
+    if tail == _AFTER_LIST and out[-1] == f"({_VALUE})":
+        out[-1], tail = f"({_LAST_VALUE})", _END
     text = grammar.lead + prefix + "".join(out) + tail
     lead_names = tuple(re.findall(r"\(\?P<(\w+)>", grammar.lead))
     heads = tuple(
@@ -151,7 +166,7 @@ class KeyValueReader:
     def __init__(self, grammar: KeyValueGrammar) -> None:
         self.grammar = grammar
         self.unknown_keys: set[str] = set()
-        self._patterns: list[_Derived] = []
+        self._patterns: dict[_Derived, int] = {}  # and how many lines each has read
         self._columns = {f.key.lower(): f for f in grammar.fields}
 
     def read(self, lines: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
@@ -164,25 +179,40 @@ class KeyValueReader:
 
         left = pl.DataFrame({"row": pl.int_range(len(lines), dtype=pl.UInt32, eager=True), "text": lines})
         frames: list[pl.DataFrame] = []
-        missed: list[int] = []
         for pattern in self._patterns:
             left = self._apply(pattern, left, frames)
-        while left.height and len(self._patterns) < _MAX_PATTERNS:
+        pairless = ~left["text"].str.contains(_MAY_HOLD_PAIR)
+        missed: list[int] = left["row"].filter(pairless).to_list()
+        left = left.filter(~pairless)
+        new = 0
+        for _ in range(_MAX_TRIES):
+            if not left.height or new == _MAX_NEW:
+                break
             first = left["row"][0]
-            for pattern in derive(left["text"][0], self.grammar):
-                after = self._apply(pattern, left, frames)
-                if after.height < left.height:
-                    self._patterns.append(pattern)
-                    self.unknown_keys.update(k for k in pattern.keys if k not in self._columns)
-                left = after
+            derived = derive(left["text"][0], self.grammar)
+            new += bool(derived)
+            for pattern in derived:
+                left = self._apply(pattern, left, frames)
                 if not left.height:
                     break
             if left.height and left["row"][0] == first:
                 missed.append(first)
                 left = left.slice(1)
         missed.extend(left["row"].to_list())
+        self._forget()
         frame = pl.concat(frames, how="diagonal").sort("row") if frames else pl.DataFrame({"row": []})
         return frame, pl.Series("row", sorted(missed), dtype=pl.UInt32)
+
+    def _forget(self) -> None:
+        """Drops the patterns that have read least: those of garbled lines must not crowd out real forms."""
+        if len(self._patterns) > _MAX_PATTERNS:
+            best = sorted(self._patterns.items(), key=lambda item: -item[1])[: _MAX_PATTERNS // 2]
+            self._patterns = {pattern: count for pattern, count in self._patterns.items() if (pattern, count) in best}
+
+    def _note(self, pattern: _Derived, count: int) -> None:
+        if pattern not in self._patterns and len(self.unknown_keys) < _MAX_UNKNOWN:
+            self.unknown_keys.update(k for k in pattern.keys if k not in self._columns)
+        self._patterns[pattern] = self._patterns.get(pattern, 0) + count
 
     def _apply(self, pattern: _Derived, left: pl.DataFrame, frames: list[pl.DataFrame]) -> pl.DataFrame:
         import polars as pl
@@ -195,6 +225,7 @@ class KeyValueReader:
         matched = groups[f"g{groups.width - 1}"].is_not_null()
         if not matched.any():
             return left
+        self._note(pattern, int(matched.sum()))
         keep = {}
         for index, name in enumerate(names):
             if index < len(pattern.head_names):

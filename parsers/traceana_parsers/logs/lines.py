@@ -18,13 +18,17 @@ class Lines:
     """Lines of one block: `text`, and for each its line number and byte offset in the file."""
 
     text: pl.Series
-    crlf: bool  # some line of the block ends with a carriage return
+    returns: bool  # some line of the block holds a carriage return
+    escapes: bool  # some line of the block holds an escape character
     number: npt.NDArray[np.int64]
     offset: npt.NDArray[np.int64]
 
 
 def split(block: Block) -> Lines:
-    r"""The lines of a block, without their `\n`. Bytes that are no UTF-8 become `?`, which keeps every offset true."""
+    r"""The lines of a block, without their `\n`.
+
+    In a line that is no UTF-8 every byte above 127 becomes `?`, which keeps the offsets true.
+    """
     import numpy as np
     import polars as pl
     import pyarrow as pa
@@ -48,8 +52,20 @@ def split(block: Block) -> Lines:
     try:
         text = series()
     except pl.exceptions.ComputeError:
-        data[data > 127] = 63
+        _repair(data, starts, ends)
         text = series()
     text = text.str.strip_chars_end("\n")
     number = np.arange(block.first_line, block.first_line + len(ends), dtype=np.int64)
-    return Lines(text, b"\r\n" in block.data, number, starts[:-1] + block.offset)
+    return Lines(text, b"\r" in block.data, b"\x1b" in block.data, number, starts[:-1] + block.offset)
+
+
+def _repair(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> None:
+    """Overwrites the bytes above 127 of lines that are no UTF-8; the other lines of the block keep theirs."""
+    import numpy as np
+
+    for line in np.unique(np.searchsorted(ends, np.flatnonzero(data > 127))).tolist():
+        piece = data[starts[line] : ends[line]]
+        try:
+            piece.tobytes().decode()
+        except UnicodeDecodeError:
+            piece[piece > 127] = 63

@@ -8,6 +8,7 @@ Sources: SGLang utils.configure_logger (0.4.6 to 0.5.23); vLLM logging_utils (0.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,10 +25,12 @@ HEADS: tuple[str, ...] = (SGLANG_HEAD, VLLM_HEAD)
 
 HEAD_COLUMNS = ("ts", "tags", "proc", "pid", "level", "src")
 
-#: where a record may begin inside a glued line
+_SGLANG_START = r"\[\d{4}-\d\d-\d\d \d\d:"
+_VLLM_START = r"\b(?:INFO|WARNING|ERROR|DEBUG) \d\d-\d\d \d\d:"
+#: where a record may begin inside a glued line; a process name belongs to the head behind it, a time to the NCCL line
 RECORD_START = (
-    r"\r|\[\d{4}-\d\d-\d\d \d\d:|\((?:[A-Za-z]\S*)(?: [A-Z]+\d+)* pid=\d+|\b(?:INFO|WARNING|ERROR|DEBUG) \d\d-\d\d \d\d:"
-    r"|[\w.-]+:\d+:\d+ \[\d+\] NCCL"
+    rf"\r|{_SGLANG_START}|\([A-Za-z]\S{{0,60}}(?: [A-Z]+\d+)* pid=\d+(?:[^()]{{0,40}}\)\S{{0,8}} (?:{_SGLANG_START}|{_VLLM_START}))?"
+    rf"|{_VLLM_START}|(?<!\] )(?<![\w.-])[\w.-]+:\d+:\d+ \[\d+\] NCCL"
 )
 
 #: the parts of a head, the last occurrence before the message wins: the engine's own time stands after the outer ones
@@ -49,20 +52,22 @@ _PARTS = {
     "level": (r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b",),
 }
 
-_ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
+_TIMES = (0, 253_370_764_800_000)  # milliseconds since 1970: years 1970 ... 9998, that a printed time may have
+#: colours and cursor moves; titles and links with their terminator; character sets and keypad modes
+_ANSI = (
+    r"\x1b\[[0-9:;<=>?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)|\x1b[()*+][0-9A-Za-z]|\x1b[78=>McDEHNOZ]"
+)
+
+#: where JSON loggers put the text, then where they put the time, then the level
+_JSON_KEYS = ("log", "message", "MESSAGE", "msg", "time", "asctime", "timestamp", "ts", "levelname")
 
 
 def strip_ansi(lines: pl.Series) -> pl.Series:
     """The lines without terminal escape sequences; only lines that hold an escape are rewritten."""
-    marked = lines.str.contains("\x1b", literal=True)
-    if not marked.any():
+    marked = lines.str.contains("\x1b", literal=True).arg_true()
+    if not len(marked):
         return lines
-    import polars as pl
-
-    frame = pl.DataFrame({"line": lines, "marked": marked})
-    return frame.select(
-        pl.when("marked").then(pl.col("line").str.replace_all(_ANSI, "")).otherwise("line").alias("line")
-    )["line"]
+    return lines.clone().scatter(marked, lines.gather(marked).str.replace_all(_ANSI, ""))
 
 
 def unwrap_json(lines: pl.Series) -> pl.Series:
@@ -80,21 +85,28 @@ def unwrap_json(lines: pl.Series) -> pl.Series:
     if not keyed.any():
         return lines
 
-    def text(path: str) -> pl.Expr:
-        return pl.col("line").str.json_path_match(path)
+    held = set(inside.str.extract_many([f'"{key}"' for key in _JSON_KEYS]).explode().unique().to_list())
 
-    inner = pl.coalesce(text("$.log"), text("$.message"), text("$.MESSAGE"), text("$.msg"))
-    when = pl.coalesce(text("$.time"), text("$.asctime"), text("$.timestamp"), text("$.ts"), pl.lit(""))
-    level = pl.coalesce(text("$.levelname"), pl.lit(""))
+    def first(*keys: str) -> pl.Expr:
+        """The first of the keys that a line has, else null; a key that no line holds is not looked up at all."""
+        paths = [pl.col("line").str.json_path_match(f"$.{key}") for key in keys if f'"{key}"' in held]
+        return pl.coalesce(*paths, pl.lit(None, pl.String))
+
+    text, when, inner = _JSON_KEYS[:4], _JSON_KEYS[4:8], pl.col("inner")
     only = (
         inside.filter(keyed)
         .to_frame("line")
-        .select(
+        .with_columns_seq(
+            inner=first(*text),
+            when=first(*when).fill_null(""),
+            level=first("levelname").fill_null(""),
+        )
+        .select_seq(
             pl.when(inner.is_null())
             .then("line")
             .when(inner.str.contains(r"\d\d:\d\d:\d\d"))
             .then(inner)
-            .otherwise(pl.concat_str(when, pl.lit(" "), level, pl.lit(" "), inner))
+            .otherwise(pl.concat_str("when", pl.lit(" "), "level", pl.lit(" "), inner))
             .str.strip_chars_end("\r\n")
             .alias("line")
         )
@@ -106,12 +118,17 @@ def parts(heads: pl.Series) -> pl.DataFrame:
     """Head columns (`HEAD_COLUMNS`, text) of the texts that stand before messages, found by parts."""
     import polars as pl
 
-    frame = heads.to_frame("head")
-    found = [
-        pl.coalesce([pl.col("head").str.extract(p, 1) for p in patterns]).alias(name)
-        for name, patterns in _PARTS.items()
-    ]
-    return frame.select(found).with_columns(src=pl.lit(None, pl.String)).select(HEAD_COLUMNS)
+    head = pl.col("head")
+    frame = heads.to_frame("head").with_columns_seq(
+        *(head.str.extract(patterns[0], 1).alias(name) for name, patterns in _PARTS.items()),
+        pl.lit(None, pl.String).alias("src"),
+    )
+    for name, (_, *others) in _PARTS.items():
+        if others and frame[name].null_count():  # only what the first pattern left over
+            left = frame[name].is_null().arg_true()
+            rest = heads.gather(left).to_frame("head").select_seq(pl.coalesce(head.str.extract(p, 1) for p in others))
+            frame = frame.with_columns_seq(frame[name].scatter(left, rest.to_series()))
+    return frame.select(HEAD_COLUMNS)
 
 
 def typed(head: pl.DataFrame, year: int, month_limit: tuple[int, int]) -> pl.DataFrame:
@@ -135,39 +152,71 @@ def typed(head: pl.DataFrame, year: int, month_limit: tuple[int, int]) -> pl.Dat
 
 
 def _times(texts: pl.Series, year: int, month_limit: tuple[int, int]) -> pl.Series:
-    """Times from their texts, form by form: the next form is tried only on what the ones before left over."""
+    """Times from their texts, form by form: the next form is tried only on what the ones before left over.
+
+    Null for what is no time, and for years that no date holds.
+    """
+    times = texts.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False, time_unit="ms", cache=False)
+    if times.null_count() > texts.null_count():
+        left = (times.is_null() & texts.is_not_null()).arg_true()
+        times = times.scatter(left, _other_times(texts.gather(left), year, month_limit))
+    since = times.to_physical()
+    strange = (since < _TIMES[0]) | (since >= _TIMES[1])
+    return times.set(strange.fill_null(False), None) if strange.any() else times
+
+
+def _other_times(texts: pl.Series, year: int, month_limit: tuple[int, int]) -> pl.Series:
     import polars as pl
 
-    times = texts.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False, time_unit="ms")
-    left = (times.is_null() & texts.is_not_null()).arg_true()
-    if not len(left):
-        return times
     ts = pl.col("ts")
-    limit = f"{month_limit[0]:02d}-{month_limit[1]:02d}"
-    yearless = pl.when(ts.str.slice(0, 5) > limit).then(pl.lit(str(year - 1))).otherwise(pl.lit(str(year)))
-    other = (
-        texts.gather(left)
-        .to_frame("ts")
-        .select(
+    end = pl.datetime(year, *month_limit, 23, 59, 59, time_unit="ms")
+
+    def yearless(form: str) -> pl.Expr:
+        this, last = (
+            pl.concat_str(pl.lit(f"{y} "), ts).str.to_datetime(f"%Y {form}", strict=False, time_unit="ms")
+            for y in (year, year - 1)
+        )
+        return pl.when(this <= end).then(this).otherwise(last)
+
+    return (
+        texts.to_frame("ts").select(
             pl.coalesce(
                 ts.str.replace("T", " ", literal=True)
                 .str.replace(",", ".", literal=True)
                 .str.to_datetime("%Y-%m-%d %H:%M:%S%.f", strict=False, time_unit="ms"),
-                pl.concat_str(yearless, pl.lit("-"), ts).str.to_datetime(
-                    "%Y-%m-%d %H:%M:%S", strict=False, time_unit="ms"
-                ),
+                yearless("%m-%d %H:%M:%S"),
                 ts.str.to_datetime("%m/%d/%Y-%H:%M:%S", strict=False, time_unit="ms"),
-                pl.concat_str(pl.lit(f"{year} "), ts).str.to_datetime(
-                    "%Y %b %e %H:%M:%S", strict=False, time_unit="ms"
-                ),
+                yearless("%b %e %H:%M:%S"),
             )
         )
-    )
-    return times.scatter(left, other["ts"])
+    )["ts"]
 
 
 def _ranks(head: pl.DataFrame) -> pl.DataFrame:
     """dp, pp, tp, ep from the tags and the process name; these are few, so each distinct pair is read once."""
+    import polars as pl
+
+    pairs = pl.DataFrame([head["tags"], head["proc"]])
+    distinct = pairs.unique()
+    if distinct.height == 1:
+        ranks = _ranks_of(*distinct.row(0)).items()
+        return pl.select(pl.repeat(rank, head.height, dtype=pl.Int32).alias(name) for name, rank in ranks)
+    found = distinct.hstack(_read_ranks(distinct))
+    return pairs.join(found, on=["tags", "proc"], how="left", nulls_equal=True, maintain_order="left").drop(
+        "tags", "proc"
+    )
+
+
+@lru_cache(maxsize=256)
+def _ranks_of(tags: str | None, proc: str | None) -> dict[str, int | None]:
+    import polars as pl
+
+    return _read_ranks(pl.DataFrame({"tags": [tags], "proc": [proc]}, {"tags": pl.String, "proc": pl.String})).row(
+        0, named=True
+    )
+
+
+def _read_ranks(pairs: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
     def rank(tag: str) -> pl.Expr:
@@ -181,10 +230,4 @@ def _ranks(head: pl.DataFrame) -> pl.DataFrame:
         pl.col("tags").str.extract(r"^([0-9]+)$", 1).cast(pl.Int32, strict=False),
         pl.col("proc").str.extract(r"^VllmWorker(?: rank=|-)([0-9]+)", 1).cast(pl.Int32, strict=False),
     )
-    pairs = head.select("tags", "proc")
-    distinct = pairs.unique().with_columns(
-        rank("DP").alias("dp"), rank("PP").alias("pp"), tp.alias("tp"), rank("EP").alias("ep")
-    )
-    return pairs.join(distinct, on=["tags", "proc"], how="left", nulls_equal=True, maintain_order="left").drop(
-        "tags", "proc"
-    )
+    return pairs.select_seq(rank("DP").alias("dp"), rank("PP").alias("pp"), tp.alias("tp"), rank("EP").alias("ep"))

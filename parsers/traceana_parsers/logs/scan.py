@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import time
+from calendar import isleap
 from collections import Counter
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -21,20 +23,31 @@ from traceana_parsers.logs.prefixes import RECORD_START, strip_ansi, unwrap_json
 from traceana_parsers.sources import Source, SourceError, StreamState, blocks, open_stream
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import polars as pl
 
 _RECORD_START = re.compile(RECORD_START)
+_RETURN = re.compile("\r")
+_LEAP_DAY = re.compile(rb"(?:[^0-9-]02-29|Feb 29) [0-9]{2}:[0-9]{2}:[0-9]{2}")  # not in a full date
+_HOLE = re.compile(rb"\0{16,}")  # a log that was truncated while its writer kept its place begins with zeros
 _SHAPE_LINES = 4000
 _MAX_GLUED = 20_000  # glued lines taken apart per block; beyond that only the first record of each is read
+_UTF16 = "UTF-16 text; convert it first: iconv -f UTF-16 -t UTF-8"
 
 _NOT_LOGS = (
-    (b"SQLite format 3", "an SQLite file (an Nsight Systems export?); this version reads logs only"),
+    (b"SQLite format 3", "an SQLite file (an Nsight Systems export?), which this version does not read yet"),
     (b"PAR1", "a Parquet file; give the store's folder instead"),
-    (b"ARROW1", "an Arrow file; this version reads logs only"),
+    (b"ARROW1", "an Arrow file, which this version does not read"),
     (b"PK\x03\x04", "a zip archive; unpack it and give the files inside"),
     (b"\x7fELF", "a program, not a log"),
     (b"%PDF", "a PDF, not a log"),
     (b"\x89PNG", "a picture, not a log"),
+    (b"\xff\xd8\xff", "a picture, not a log"),
+    (b"\x04\x22\x4d\x18", "an LZ4 file; decompress it first"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive; unpack it and give the files inside"),
+    (b"\xff\xfe", _UTF16),
+    (b"\xfe\xff", _UTF16),
 )
 
 
@@ -52,27 +65,31 @@ class LogReader:
         report = FileReport(file_id, source.path)
         try:
             report.modified = source.modified
-            stream, _ = open_stream(source)
+            stream = open_stream(source)
         except (SourceError, OSError) as error:
             report.problem = str(error).removeprefix(f"{source.path}: ")
             return report
         state = StreamState()
         self._engines.clear()
         where = Where(file_id, *_year_of(report.modified))
+        counted = _Counted()
         with stream:
             for index, block in enumerate(blocks(stream, state)):
-                if index == 0 and (found := _not_a_log(bytes(block.data[:4096]))):
-                    report.format, report.problem = "not a log", found
-                    return report
+                if index == 0:
+                    if found := _not_a_log(bytes(block.data[:4096])):
+                        report.format, report.problem = "not a log", found
+                        return report
+                    where = _leap(where, block.data)
                 lines = line_tools.split(block)
-                report.lines += len(lines.text)
-                recognised = self._block(lines, where, report)
-                if index == 0 and not recognised:
+                report.lines = int(lines.number[-1])
+                self._block(lines, where, report, counted)
+                if index == 0 and not report.recognised:
                     report.shapes = _shapes(lines.text.head(_SHAPE_LINES))
         report.bytes = state.size
-        report.problem = state.problem
         report.format = _format(self._engines)
-        if report.lines == 0 and not report.problem:
+        if state.problem:
+            report.problem = f"{state.problem}; {'what came before' if report.lines else 'nothing'} was read"
+        elif report.lines == 0:
             report.problem = "the file is empty"
         if report.recognised:
             report.shapes = []
@@ -80,18 +97,20 @@ class LogReader:
             report.unknown_keys |= family.unknown_keys
         return report
 
-    def _block(self, lines: line_tools.Lines, where: Where, report: FileReport) -> int:
-        hits = _classify(lines.text, self._catalog)
-        if not hits.height:
-            return 0
-        if (hits["n"] > 1).any():
-            lines, hits = _take_apart(lines, hits, self._catalog)
+    def _block(self, lines: line_tools.Lines, where: Where, report: FileReport, counted: _Counted) -> None:
+        import numpy as np
         import polars as pl
 
+        hits = _classify(strip_ansi(lines.text) if lines.escapes else lines.text, self._catalog)
+        if not hits.height:
+            return
+        lines, hits = _take_apart(lines, hits, self._catalog)
         hits = hits.with_columns((pl.col("row").rank("dense") - 1).alias("at"))
-        text = lines.text.gather(hits["row"].unique(maintain_order=True))
-        text = strip_ansi(unwrap_json(text.str.strip_chars_end("\r") if lines.crlf else text))
-        recognised: list[pl.Series] = []
+        hit = hits["row"].unique(maintain_order=True)
+        text = lines.text.gather(hit)
+        text = strip_ansi(unwrap_json(text.str.strip_chars_end("\r") if lines.returns else text))
+        known = np.zeros(len(text), np.bool_)
+        unread = np.zeros(len(text), np.bool_)
         for (anchor,), group in hits.group_by("anchor", maintain_order=True):
             grammar = self._catalog[str(anchor)]
             family = self._families.setdefault(str(anchor), family_for(grammar))
@@ -100,14 +119,43 @@ class LogReader:
             result = family.read(own, lines.number[rows], lines.offset[rows], where, _Following(lines.text, rows))
             if result.frame is not None and result.frame.height:
                 self._sink.add(grammar.table, result.frame)
-            known = result.known
-            recognised.append(group["row"].filter(known))
-            self._engines[_engine_of(grammar.engine, result)] += int(known.sum())
+            at = group["at"].to_numpy()
+            known[at[result.known.to_numpy()]] = True
+            unread[at[result.unread.to_numpy()]] = True
+            self._engines[_engine_of(grammar.engine, result)] += int(result.known.sum())
             report.partial += result.partial
-            _note_unread(report, result.unread, own, lines.number[rows])
-        count = pl.concat(recognised).n_unique() if recognised else 0
-        report.recognised += count
-        return count
+        number = lines.number[hit.to_numpy()]
+        unread &= ~known
+        report.recognised += counted.recognised(number[known])
+        report.unread += counted.unread(number[unread])
+        if unread.any() and report.unread_line is None:
+            first = int(np.flatnonzero(unread)[number[unread].argmin()])
+            report.unread_line, report.unread_text = int(number[first]), (text[first] or "")[:300]
+
+
+class _Counted:
+    """Counts lines, each once: a line may hold several records, and a very long one goes over several blocks."""
+
+    def __init__(self) -> None:
+        self._last = {"recognised": 0, "unread": 0}
+
+    def recognised(self, numbers: npt.NDArray[np.int64]) -> int:
+        """How many of these lines are newly recognised."""
+        return self._new("recognised", numbers)
+
+    def unread(self, numbers: npt.NDArray[np.int64]) -> int:
+        """How many of these lines are newly unread."""
+        return self._new("unread", numbers)
+
+    def _new(self, kind: str, numbers: npt.NDArray[np.int64]) -> int:
+        import numpy as np
+
+        distinct = np.unique(numbers)
+        if not len(distinct):
+            return 0
+        again = int(distinct[0] == self._last[kind])
+        self._last[kind] = int(distinct[-1])
+        return len(distinct) - again
 
 
 class _Following:
@@ -128,72 +176,81 @@ def _classify(text: pl.Series, catalog: dict[str, Grammar]) -> pl.DataFrame:
 
     found = text.str.extract_many(list(catalog), leftmost=True)
     counts = found.list.len().fill_null(0)
-    some = counts > 0
-    rows = some.arg_true()
-    if counts.max() in (None, 0, 1):
-        return pl.DataFrame(
-            {
-                "row": rows,
-                "anchor": found.list.first().drop_nulls(),
-                "n": pl.repeat(1, len(rows), dtype=pl.UInt32, eager=True),
-            }
-        )
-    frame = pl.DataFrame({"row": rows, "anchor": found.filter(some)})
-    return frame.explode("anchor").group_by("row", "anchor", maintain_order=True).agg(pl.len().alias("n")).sort("row")
+    single, several = (counts == 1).arg_true(), (counts > 1).arg_true()
+    ones = pl.DataFrame({"row": single, "anchor": found.list.first().gather(single)}).with_columns(
+        pl.lit(1, pl.UInt32).alias("n")
+    )
+    if not len(several):
+        return ones
+    more = pl.DataFrame({"row": several, "anchor": found.gather(several)}).explode("anchor")
+    more = more.group_by("row", "anchor", maintain_order=True).agg(pl.len().alias("n"))
+    return pl.concat([ones, more]).sort("row", maintain_order=True)
 
 
 def _take_apart(
     lines: line_tools.Lines, hits: pl.DataFrame, catalog: dict[str, Grammar]
 ) -> tuple[line_tools.Lines, pl.DataFrame]:
-    """Splits physical lines that hold several records of one family; progress bars count once, by their last state."""
+    """Splits physical lines that hold several records; progress bars count once, by their last state.
+
+    Lines with several records of one family are cut where a record may begin, others only at carriage returns: one
+    record may hold the anchors of several families.
+    """
     import numpy as np
     import polars as pl
 
-    def bar(anchor: str) -> bool:
-        grammar = catalog[anchor]
-        return isinstance(grammar, PatternGrammar) and grammar.last
-
-    several = hits.filter(pl.col("n") > 1)
-    rows = [
-        row
-        for row, anchor in zip(several["row"].to_list(), several["anchor"].to_list(), strict=True)
-        if not bar(anchor)
-    ]
-    rows = list(dict.fromkeys(rows))[:_MAX_GLUED]
-    if not rows:
+    glued = _glued(lines, hits, catalog)
+    if not glued:
         return lines, hits
     pieces: list[str] = []
     numbers: list[int] = []
     offsets: list[int] = []
-    for row in rows:
+    for row, pattern in glued:
         line = lines.text[row] or ""
-        cuts = [0, *(m.start() for m in _RECORD_START.finditer(line) if m.start() > 0), len(line)]
+        offset, number = int(lines.offset[row]), int(lines.number[row])
+        cuts = [0, *(m.start() for m in pattern.finditer(line) if m.start() > 0), len(line)]
         for start, end in pairwise(cuts):
-            if end > start:
-                pieces.append(line[start:end].lstrip("\r"))
-                numbers.append(int(lines.number[row]))
-                offsets.append(int(lines.offset[row]) + len(line[:start].encode()))
-    base = len(lines.text)
+            piece = line[start:end]
+            record = piece.lstrip("\r")
+            if record:
+                pieces.append(record)
+                numbers.append(number)
+                offsets.append(offset + len(piece) - len(record))
+            offset += len(piece.encode())
+    base, whole = len(lines.text), [row for row, _ in glued]
+    made = pl.Series(pieces, dtype=pl.String)
+    number_of = np.concatenate([lines.number, np.array(numbers, np.int64)])
+    offset_of = np.concatenate([lines.offset, np.array(offsets, np.int64)])
+    rest = np.delete(np.arange(len(number_of)), whole)
+    order = rest[np.argsort(offset_of[rest], kind="stable")]  # the pieces at the place of their line
+    place = np.zeros(len(number_of), np.uint32)
+    place[order] = np.arange(len(order), dtype=np.uint32)
     joined = line_tools.Lines(
-        pl.concat([lines.text, pl.Series(pieces, dtype=pl.String)]),
-        lines.crlf,
-        np.concatenate([lines.number, np.array(numbers, np.int64)]),
-        np.concatenate([lines.offset, np.array(offsets, np.int64)]),
+        pl.concat([lines.text, made]).gather(order), lines.returns, lines.escapes, number_of[order], offset_of[order]
     )
-    kept = hits.filter(~pl.col("row").is_in(rows))
-    more = _classify(joined.text.slice(base), catalog).with_columns(pl.col("row") + base)
-    return joined, pl.concat([kept, more.select(kept.columns).cast(kept.schema)])
+    kept = hits.filter(~pl.col("row").is_in(whole))
+    more = _classify(strip_ansi(made), catalog).with_columns(pl.col("row") + base)
+    every = pl.concat([kept, more.select(kept.columns).cast(kept.schema)])
+    return joined, every.with_columns(pl.Series("row", place[every["row"].to_numpy()])).sort("row", maintain_order=True)
 
 
-def _note_unread(report: FileReport, unread: pl.Series, text: pl.Series, numbers: object) -> None:
-    count = int(unread.sum())
-    if not count:
-        return
-    report.unread += count
-    index = int(unread.arg_true()[0])
-    line = int(numbers[index])  # type: ignore[index]
-    if report.unread_line is None or line < report.unread_line:
-        report.unread_line, report.unread_text = line, (text[index] or "")[:300]
+def _glued(
+    lines: line_tools.Lines, hits: pl.DataFrame, catalog: dict[str, Grammar]
+) -> list[tuple[int, re.Pattern[str]]]:
+    """Rows that hold several records, with what to cut them at."""
+    import polars as pl
+
+    bars = [anchor for anchor, g in catalog.items() if isinstance(g, PatternGrammar) and g.last]
+    record = ~pl.col("anchor").is_in(bars)
+    found: dict[int, re.Pattern[str]] = {}
+    if (hits["n"] > 1).any():
+        several = hits.filter(pl.col("n") > 1).filter(record)["row"].unique(maintain_order=True)
+        found = dict.fromkeys(several.to_list(), _RECORD_START)
+    if lines.returns and hits["row"].is_duplicated().any():
+        mixed = hits.filter(pl.col("row").is_duplicated()).filter(record)["row"].unique().sort()
+        inner = lines.text.gather(mixed).str.contains("\r[^\r]")
+        for row in mixed.filter(inner).to_list():
+            found.setdefault(row, _RETURN)
+    return list(found.items())[:_MAX_GLUED]
 
 
 def _not_a_log(head: bytes) -> str | None:
@@ -202,10 +259,13 @@ def _not_a_log(head: bytes) -> str | None:
             return what
     start = head.lstrip()[:4096]
     if start[:1] == b"{" and (b'"traceEvents"' in start or b'"schemaVersion"' in start):
-        return "a PyTorch-profiler trace; this version reads logs only"
-    if start.startswith(b"# HELP "):
-        return "a /metrics scrape; this version reads logs only"
-    if head.count(b"\0") > len(head) // 50 + 8:
+        return "a PyTorch-profiler trace; give the file itself, not its text through a pipe"
+    if head[257:262] == b"ustar":
+        return "a tar archive; unpack it and give the files inside"
+    if start.startswith((b"# HELP ", b"# TYPE ")):
+        return "a /metrics scrape, which this version does not read yet"
+    text = _HOLE.sub(b"", head)
+    if text.count(b"\0") > len(text) // 50 + 8:
         return "binary data, not a log"
     return None
 
@@ -238,7 +298,22 @@ def _format(engines: Counter[str]) -> str:
 
 
 def _year_of(modified: float | None) -> tuple[int, tuple[int, int]]:
-    """The year for times printed without one, and the last (month, day) that belongs to it."""
-    when = time.localtime(modified if modified is not None else time.time())
-    after = time.localtime(time.mktime(when) + 86400)
-    return (when.tm_year, (12, 31)) if after.tm_year != when.tm_year else (when.tm_year, (after.tm_mon, after.tm_mday))
+    """The year for times printed without one, and the last (month, day) that belongs to it: the day after the file was
+    last written, because the server's clock may be in another time zone."""
+    written = datetime.fromtimestamp(time.time() if modified is None else modified)
+    last = written + timedelta(days=1)
+    return last.year, (last.month, last.day)
+
+
+def _leap(where: Where, data: bytearray) -> Where:
+    """`where` with the last leap year when the times carry no year and name a 29th of February that its year has not."""
+    if not ((b"02-29" in data or b"Feb 29" in data) and _LEAP_DAY.search(data)):
+        return where
+    year, limit = where.year, where.month_limit
+    if limit < (2, 29):
+        year, limit = year - 1, (12, 31)
+    if isleap(year):
+        return where
+    while not isleap(year):
+        year -= 1
+    return Where(where.file_id, year, (12, 31))

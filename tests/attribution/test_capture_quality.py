@@ -1,0 +1,113 @@
+"""A capture's faults: each is named once, with what it hides and a command that can be pasted."""
+
+import polars as pl
+
+from tests.attribution.builder import Process, Tables, tables
+from traceana.attribution.capture_quality import count_trace, judge_capture
+from traceana.attribution.cycles import cycles_of_scopes
+from traceana.attribution.model import CaptureNote
+from traceana.attribution.scopes import scopes_by_name
+
+
+def judged(*processes: Process, engine: str | None = "sglang", with_cycles: bool = True) -> dict[str, CaptureNote]:
+    trace = tables(*processes)
+    cycles = (
+        cycles_of_scopes(scopes_by_name(trace.ranges, trace.names), trace.launches, trace.ops) if with_cycles else None
+    )
+    notes = judge_capture(trace.traces, count_trace(trace.traces, trace.tables, trace.ops, cycles), engine)
+    found = {note.code: note for note in notes}
+    assert len(found) == len(notes)
+    order = [("critical", "warning", "info").index(note.severity) for note in notes]
+    assert order == sorted(order)
+    assert all(note.what and note.consequence and note.command for note in notes)
+    return found
+
+
+def healthy(rank: int = 0, cycles: int = 25, **more: object) -> Process:
+    process = Process(file_id=rank, rank=rank)
+    for at in range(0, cycles * 1_000, 1_000):
+        process.range("verify", at, at + 500)
+        process.kernel("gemm", at + 20, at + 900, process.call(at + 1, at + 9))
+    process.trace(**{"start_ns": 0, "end_ns": cycles * 1_000} | more)
+    return process
+
+
+def test_a_good_capture_has_no_faults() -> None:
+    assert judged(healthy(0, world_size=2), healthy(1, world_size=2)) == {}
+
+
+def test_graphs_traced_as_a_whole_hide_their_kernels() -> None:
+    process = healthy(graph_mode="graph")
+    process.graph(30_000, 30_500, process.call(29_990, 29_995, graph=True))
+    process.call(31_000, 31_005, graph=True)
+    note = judged(process)["graphs-hide-kernels"]
+    assert note.severity == "critical" and note.traces == (0,)
+    assert note.what == (
+        "CUDA graphs were traced as a whole: 1 replays without their kernels; "
+        "1 of 2 graph launches left no trace on the GPU at all"
+    )
+    assert "--cuda-graph-trace=node" in note.command and "sglang.launch_server" in note.command
+    assert "unknown, not idle" in note.consequence
+
+
+def test_missing_ranks_are_listed() -> None:
+    notes = judged(*(healthy(rank, world_size=8) for rank in (0, 2)))
+    assert notes["ranks-missing"].what == "2 of 8 ranks were traced; missing: 1, 3, 4, 5, 6, 7"
+
+
+def test_lost_events_are_said_in_the_readers_words() -> None:
+    notes = judged(healthy(notes='["the profiler says: 120 events were dropped"]'))
+    assert notes["events-lost"].what == "events were lost: the profiler says: 120 events were dropped"
+
+
+def test_clocks_that_do_not_meet() -> None:
+    apart = judged(healthy(0), healthy(1, start_ns=90_000_000, end_ns=99_000_000))
+    assert apart["clock-no-overlap"].what == "the traces do not overlap in time: one starts 90.0 ms after another ended"
+    relative = judged(healthy(0), healthy(1, clock="relative"))
+    assert relative["clock-relative"].traces == (1,) and "clock-no-overlap" not in relative
+    assert "clock-relative" not in judged(healthy(0, clock="relative"))  # one file has nothing to disagree with
+
+
+def test_a_short_capture_and_one_without_cycles() -> None:
+    short = judged(healthy(cycles=19))["too-few-cycles"]
+    assert short.what == "19 cycles were captured, fewer than 20" and "--duration=20" in short.command
+    kineto = judged(healthy(cycles=3, tool="kineto"))["too-few-cycles"]
+    assert '"num_steps": 400' in kineto.command
+    none = Process()
+    none.kernel("gemm", 10, 90, none.call(1, 2))
+    none.trace()
+    assert judged(none)["too-few-cycles"].what == "no cycle was found in the capture"
+    assert "too-few-cycles" not in judged(none, with_cycles=False)
+
+
+def test_no_gpu_events_is_critical_only_when_no_trace_has_any() -> None:
+    empty = Process(file_id=1, rank=1)
+    empty.trace(end_ns=25_000)
+    assert judged(empty)["no-gpu-events"].severity == "critical"
+    both = judged(healthy(0), empty)["no-gpu-events"]
+    assert both.severity == "warning" and both.what == "1 of 2 traces hold no GPU event" and both.traces == (1,)
+
+
+def test_the_profilers_own_cost_is_said() -> None:
+    stacks = judged(healthy(tool="kineto", notes='["with_stack: Python frames were recorded"]'), engine="vllm")
+    assert '"torch_profiler_with_stack": false' in stacks["profiler-overhead"].command
+    process = healthy(graph_mode="node")
+    call = process.call(30_000, 30_005, graph=True)
+    process.kernel("gemm", 30_010, 30_100, call, node=1)
+    note = judged(process)["node-mode-overhead"]
+    assert note.severity == "info" and "--cuda-graph-trace=graph" in note.command
+
+
+def test_kernels_without_launch_records() -> None:
+    process = healthy()
+    for at in range(30_000, 40_000, 1_000):
+        process.kernel("gemm", at, at + 100, None)
+    assert judged(process)["launches-missing"].what == "10 of 35 kernels have no launch record"
+
+
+def test_counts_are_of_each_process_of_each_file() -> None:
+    trace: Tables = tables(healthy(0), healthy(1, cycles=30))
+    counts = count_trace(trace.traces, trace.tables, trace.ops)
+    assert [(c.file_id, c.kernels, c.launches, c.cycles) for c in counts] == [(0, 25, 25, None), (1, 30, 30, None)]
+    assert judge_capture(trace.traces.clear(), [], None) == []
+    assert isinstance(trace.traces, pl.DataFrame)

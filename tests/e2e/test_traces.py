@@ -1,0 +1,86 @@
+"""Traces from file to report: the whole way, on our own fixtures and on real captures."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from traceana import api
+from traceana.cli.app import app
+from traceana.errors import TraceanaError
+from traceana.report.diagnosis import Diagnosis
+
+ROOT = Path(__file__).parents[2]
+KINETO = ROOT / "fixtures" / "traces" / "kineto"
+CAPTURES = ROOT.parent / "shared" / "corpus" / "vllm-cpu-captures"
+RANKS = [str(path) for path in sorted(KINETO.glob("*-TP-*.trace.json.gz"))]
+
+
+@pytest.fixture(scope="module")
+def two_ranks() -> Diagnosis:
+    return api.diagnose(RANKS)
+
+
+def test_every_phase_of_every_rank_has_a_ledger_that_adds_up(two_ranks: Diagnosis) -> None:
+    trace = two_ranks.trace
+    assert trace is not None
+    assert {(p.rank, p.phase) for p in trace.phases} == {
+        (rank, phase) for rank in (0, 1) for phase in ("draft", "verify", "re-extend", "other")
+    }
+    for phase in trace.phases:
+        assert sum(phase.buckets.values()) == pytest.approx(phase.window_ms, abs=1e-9)
+
+
+def test_the_rank_that_waits_and_the_one_that_does_not(two_ranks: Diagnosis) -> None:
+    assert two_ranks.trace is not None
+    waits = {p.rank: p.buckets["allreduce_wait"] for p in two_ranks.trace.phases if p.phase == "verify"}
+    assert waits[0] > 0
+    assert waits[1] == 0
+
+
+def test_too_few_cycles_give_no_cycle_time_and_no_verdict_on_skew(two_ranks: Diagnosis) -> None:
+    assert two_ranks.trace is not None
+    assert two_ranks.cycle.total_ms is None
+    assert two_ranks.trace.skew == "inconclusive"
+    assert any(note.what.startswith("3 cycles were captured") for note in two_ranks.trace.capture)
+
+
+def test_a_store_gives_the_same_answer_as_its_traces(two_ranks: Diagnosis, tmp_path: Path) -> None:
+    api.ingest(RANKS, str(tmp_path / "store"))
+    assert api.diagnose([str(tmp_path / "store")]).trace == two_ranks.trace
+
+
+def test_a_log_beside_traces_keeps_its_own_answer() -> None:
+    log = str(ROOT / "fixtures" / "demo" / "server.log")
+    alone, both = api.diagnose([log]), api.diagnose([log, *RANKS])
+    assert both.trace is not None
+    assert alone.trace is None
+    assert (both.levels, both.findings, both.cycle) == (alone.levels, alone.findings, alone.cycle)
+
+
+def test_the_ledger_command_prints_the_section_and_its_json() -> None:
+    shown = CliRunner().invoke(app, ["ledger", *RANKS])
+    assert shown.exit_code == 0
+    assert "allreduce wait" in shown.stdout
+    assert "Findings" not in shown.stdout
+    packed = CliRunner().invoke(app, ["ledger", *RANKS, "--format", "json"])
+    assert json.loads(packed.stdout)["cycles"] == 3
+
+
+def test_a_ledger_of_a_log_says_that_it_needs_a_trace() -> None:
+    with pytest.raises(TraceanaError, match="none of the inputs is a profiler trace"):
+        CliRunner().invoke(app, ["ledger", str(ROOT / "fixtures" / "demo" / "server.log")], catch_exceptions=False)
+
+
+@pytest.mark.skipif(not CAPTURES.is_dir(), reason="needs the corpus")
+def test_collectives_per_phase_of_a_real_two_rank_server() -> None:
+    found = api.diagnose([str(CAPTURES / "tp2-eagle3-k3-scopes")])
+    assert found.trace is not None
+    seen = {(p.rank, p.phase): p.collectives for p in found.trace.phases}
+    for rank in (0, 1):
+        assert (seen[rank, "verify"] or "").startswith("17 all_reduce")
+        assert seen[rank, "draft"] == "9 all_reduce, 3 all_gather"
+    assert found.trace.skew == "skew-dominated"
+    assert found.trace.late[0].rank == 1
+    assert found.run.engine == "vllm"

@@ -1,0 +1,236 @@
+"""What a capture cannot show, why that matters, and the exact command that captures it right."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from traceana.attribution.model import MIN_CYCLES, CaptureNote, TraceCounts
+from traceana.attribution.ops import HIDDEN, PROCESS, hidden_launches
+
+#: what readers write into `traces.notes` when events are missing
+_LOST = re.compile(r"drop|exceed|overflow|lost|could not allocate|incomplete|truncated|cut off", re.IGNORECASE)
+_STACKS = re.compile(r"with_stack|python frames|profile_memory", re.IGNORECASE)
+#: share of kernels without a launch record from which the calls count as missing
+_WITHOUT_LAUNCH = 0.05
+
+_NSYS = (
+    "nsys profile -t cuda,nvtx --cuda-graph-trace=node --trace-fork-before-exec=true "
+    "--capture-range=cudaProfilerApi --capture-range-end=stop -o rank%q{{RANK}} {server} "
+    "&& nsys export --type sqlite --include-blobs=true rank0.nsys-rep"
+)
+_SERVER = {"sglang": "python -m sglang.launch_server ...", "vllm": "vllm serve ..."}
+_START = {
+    "sglang": (
+        "curl -X POST http://localhost:30000/start_profile -H 'Content-Type: application/json' "
+        """-d '{"activities": ["CPU", "GPU"], "num_steps": 100, "with_stack": false, "record_shapes": false}'"""
+    ),
+    "vllm": (
+        """vllm serve ... --profiler-config '{"profiler": "torch", "torch_profiler_dir": "/tmp/traces", """
+        """"torch_profiler_with_stack": false}' && curl -X POST http://localhost:8000/start_profile """
+        "&& sleep 5 && curl -X POST http://localhost:8000/stop_profile"
+    ),
+}
+
+
+def count_trace(
+    traces: pl.DataFrame, tables: Mapping[str, pl.DataFrame], ops: pl.DataFrame, cycles: pl.DataFrame | None = None
+) -> list[TraceCounts]:
+    """What each row of `traces` holds. `tables`: kernels, memops, graphs, launches, ranges; `ops`: ops.device_ops."""
+    kernels = ops.filter(pl.col("kind") == "kernel")
+    graph_calls = tables["launches"].filter(pl.col("is_graph"))
+    seen = ops.filter(pl.col("kind") != HIDDEN)
+    counts = {
+        "kernels": kernels,
+        "memops": tables["memops"],
+        "graph_rows": tables["graphs"],
+        "launches": tables["launches"],
+        "graph_launches": graph_calls,
+        "hidden_graph_launches": hidden_launches(seen, tables["launches"]),
+        "kernels_without_launch": kernels.filter(pl.col("launch_end_ns").is_null()),
+        "ranges": tables["ranges"],
+    }
+    if cycles is not None:
+        counts["cycles"] = cycles.filter(pl.col("phase") == "cycle").unique([*PROCESS, "cycle"])
+    per_key = {name: _by_process(frame) for name, frame in counts.items()}
+    return [
+        TraceCounts(file_id, pid, **{name: found.get((file_id, pid), 0) for name, found in per_key.items()})
+        for file_id, pid in traces.select(PROCESS).iter_rows()
+    ]
+
+
+def _by_process(frame: pl.DataFrame) -> dict[tuple[int, int | None], int]:
+    rows = frame.group_by(PROCESS).agg(pl.len().alias("n")).iter_rows()
+    return {(file_id, pid): n for file_id, pid, n in rows}
+
+
+def judge_capture(traces: pl.DataFrame, counts: Sequence[TraceCounts], engine: str | None = None) -> list[CaptureNote]:
+    """Everything wrong with a set of traces of one run, worst first.
+
+    Args:
+        traces: the `traces` table. counts: see count_trace. engine: sglang or vllm, for the commands.
+    """
+    tool = traces.get_column("tool").drop_nulls().to_list()
+    command = _Commands(engine, "kineto" if tool and tool[0] == "kineto" else "nsight")
+    found = [
+        *_no_gpu(counts, command),
+        *_hidden_graphs(traces, counts, command),
+        *_missing_ranks(traces, command),
+        *_lost_events(traces, command),
+        *_clocks(traces, command),
+        *_no_launches(counts, command),
+        *_too_short(counts, command),
+        *_overhead(traces, counts, command),
+    ]
+    order = ("critical", "warning", "info")
+    return sorted(found, key=lambda note: order.index(note.severity))
+
+
+class _Commands:
+    """The commands for one engine and one profiler."""
+
+    def __init__(self, engine: str | None, tool: str) -> None:
+        self.tool = tool
+        self.nsys = _NSYS.format(server=_SERVER.get(engine or "", "python SERVER ..."))
+        self.torch = _START.get(engine or "", _START["sglang"])
+
+    @property
+    def again(self) -> str:
+        """The same profiler, used right."""
+        return self.torch if self.tool == "kineto" else self.nsys
+
+    @property
+    def longer(self) -> str:
+        """The same, for longer."""
+        if self.tool == "kineto":
+            return self.torch.replace('"num_steps": 100', '"num_steps": 400').replace("sleep 5", "sleep 20")
+        return self.nsys.replace("--capture-range=cudaProfilerApi --capture-range-end=stop", "--delay=60 --duration=20")
+
+
+def _no_gpu(counts: Sequence[TraceCounts], command: _Commands) -> list[CaptureNote]:
+    without = tuple(c.file_id for c in counts if not c.kernels + c.memops + c.graph_rows)
+    if not without:
+        return []
+    all_of_them = len(without) == len(counts)
+    return [
+        CaptureNote(
+            "critical" if all_of_them else "warning",
+            "no-gpu-events",
+            f"{len(without)} of {len(counts)} traces hold no GPU event",
+            "nothing can be said of GPU time there: the GPU was not traced, or the process used none",
+            command.again,
+            without,
+        )
+    ]
+
+
+def _hidden_graphs(traces: pl.DataFrame, counts: Sequence[TraceCounts], command: _Commands) -> list[CaptureNote]:
+    whole = {(c.file_id, c.pid) for c in counts if c.graph_rows}
+    modes = traces.select(*PROCESS, "graph_mode").iter_rows()
+    whole |= {(file_id, pid) for file_id, pid, mode in modes if mode == "graph"}
+    hidden = sum(c.hidden_graph_launches for c in counts)
+    concerned = tuple(sorted({f for f, _ in whole} | {c.file_id for c in counts if c.hidden_graph_launches}))
+    if not concerned:
+        return []
+    rows, launches = sum(c.graph_rows for c in counts), sum(c.graph_launches for c in counts)
+    what = f"CUDA graphs were traced as a whole: {rows} replays without their kernels"
+    if hidden:
+        what += f"; {hidden} of {launches} graph launches left no trace on the GPU at all"
+    consequence = "time inside replays is unknown, not idle: no split into compute, allreduce and gaps there"
+    return [CaptureNote("critical", "graphs-hide-kernels", what, consequence, command.again, concerned)]
+
+
+def _missing_ranks(traces: pl.DataFrame, command: _Commands) -> list[CaptureNote]:
+    world = traces.get_column("world_size").max()
+    seen = set(traces.get_column("rank").drop_nulls().to_list())
+    if not isinstance(world, int) or world <= 1 or len(seen) >= world or (not seen and traces.height >= world):
+        return []
+    missing = sorted(set(range(world)) - seen)
+    which = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
+    what = f"{len(seen) or traces.height} of {world} ranks were traced" + (f"; missing: {which}" if seen else "")
+    consequence = "the last rank to arrive may be a missing one: transfer times are upper bounds, the late rank a guess"
+    return [CaptureNote("warning", "ranks-missing", what, consequence, command.again)]
+
+
+def _notes(traces: pl.DataFrame, pattern: re.Pattern[str]) -> tuple[list[str], tuple[int, ...]]:
+    """Texts of `traces.notes` that fit, and the traces they are of."""
+    texts: list[str] = []
+    files: list[int] = []
+    for file_id, notes in traces.select("file_id", "notes").iter_rows():
+        fits = [text for text in json.loads(notes or "[]") if pattern.search(text)]
+        texts += fits
+        files += [file_id] if fits else []
+    return texts, tuple(files)
+
+
+def _lost_events(traces: pl.DataFrame, command: _Commands) -> list[CaptureNote]:
+    texts, files = _notes(traces, _LOST)
+    if not texts:
+        return []
+    consequence = "counts and sums are too small, and collectives may be matched to the wrong instance"
+    return [CaptureNote("warning", "events-lost", f"events were lost: {texts[0]}", consequence, command.again, files)]
+
+
+def _clocks(traces: pl.DataFrame, command: _Commands) -> list[CaptureNote]:
+    timed = traces.filter(pl.col("start_ns").is_not_null() & pl.col("end_ns").is_not_null())
+    if timed.get_column("file_id").n_unique() < 2:
+        return []
+    relative = timed.filter(pl.col("clock") == "relative").get_column("file_id").unique().sort().to_list()
+    if relative:
+        what = f"{len(relative)} traces are not tied to the wall clock"
+        consequence = "events of different files can be ordered only where collectives tie them together"
+        return [CaptureNote("warning", "clock-relative", what, consequence, command.again, tuple(relative))]
+    latest, earliest = timed.get_column("start_ns").max(), timed.get_column("end_ns").min()
+    if isinstance(latest, int) and isinstance(earliest, int) and latest > earliest:
+        what = f"the traces do not overlap in time: one starts {(latest - earliest) / 1e6:.1f} ms after another ended"
+        consequence = "they show different cycles, or clocks that disagree: ranks cannot be compared"
+        return [CaptureNote("warning", "clock-no-overlap", what, consequence, command.again)]
+    return []
+
+
+def _no_launches(counts: Sequence[TraceCounts], command: _Commands) -> list[CaptureNote]:
+    without = tuple(c.file_id for c in counts if c.kernels and c.kernels_without_launch > _WITHOUT_LAUNCH * c.kernels)
+    if not without:
+        return []
+    kernels = sum(c.kernels for c in counts if c.file_id in without)
+    lone = sum(c.kernels_without_launch for c in counts if c.file_id in without)
+    what = f"{lone} of {kernels} kernels have no launch record"
+    consequence = "for them launch gaps cannot be told from other idle time, nor which phase they belong to"
+    return [CaptureNote("warning", "launches-missing", what, consequence, command.again, without)]
+
+
+def _too_short(counts: Sequence[TraceCounts], command: _Commands) -> list[CaptureNote]:
+    known = [c for c in counts if c.cycles is not None and c.kernels + c.graph_rows]
+    if not known:
+        return []
+    most = max(c.cycles or 0 for c in known)
+    if most >= MIN_CYCLES:
+        return []
+    what = f"{_cycles(most)} captured, fewer than {MIN_CYCLES}" if most else "no cycle was found in the capture"
+    consequence = "a mean of so few says nothing of their spread" if most else "nothing can be said per cycle or phase"
+    return [CaptureNote("warning", "too-few-cycles", what, consequence, command.longer)]
+
+
+def _overhead(traces: pl.DataFrame, counts: Sequence[TraceCounts], command: _Commands) -> list[CaptureNote]:
+    found: list[CaptureNote] = []
+    texts, files = _notes(traces, _STACKS)
+    if texts:
+        consequence = "host times, and with them launch gaps and cycles, are longer than without the profiler"
+        found.append(CaptureNote("warning", "profiler-overhead", texts[0], consequence, command.again, files))
+    node = (
+        traces.filter((pl.col("graph_mode") == "node") & (pl.col("tool") == "nsight")).get_column("file_id").to_list()
+    )
+    replays = sum(c.graph_launches for c in counts if c.file_id in node)
+    if replays:
+        what = f"{replays} graph replays were traced node by node"
+        consequence = "replays run slower than in production: shares inside them hold, their length does not"
+        whole = command.nsys.replace("--cuda-graph-trace=node", "--cuda-graph-trace=graph")
+        found.append(CaptureNote("info", "node-mode-overhead", what, consequence, whole, tuple(node)))
+    return found
+
+
+def _cycles(n: int) -> str:
+    return "1 cycle was" if n == 1 else f"{n} cycles were"

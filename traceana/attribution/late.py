@@ -1,0 +1,100 @@
+"""Which rank the others wait for, and what it was doing before it arrived."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from traceana.attribution.codes import column, dense_codes, rows_by_code
+from traceana.attribution.intervals import LOWEST, IntArray
+from traceana.attribution.model import BACK_TO_BACK_NS, TIMELINE
+from traceana.attribution.ops import RECORDED
+
+LATE: dict[str, pl.DataType] = {
+    "group": pl.String(),
+    "collective": pl.String(),
+    "ordinal": pl.Int64(),
+    "file_id": pl.Int32(),
+    "rank": pl.Int32(),
+    "pid": pl.Int64(),
+    "device": pl.Int32(),
+    "wait_caused_ns": pl.Int64(),
+    "before": pl.String(),
+    "before_name_id": pl.Int32(),
+    "gap_ns": pl.Int64(),
+}
+
+
+def late_arrivals(members: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
+    """One row per matched instance: the last rank, the wait of all others for it, and what its device did before.
+
+    `before`: `busy` (an operation, before_name_id, ran up to the collective), `launch_gap` (the device was idle and
+    the collective not launched for most of it), `idle` (launched and held back: a dependency, a stream, a graph),
+    `start` (the trace begins there). Null where no device work was traced. `gap_ns` is the idle time before it.
+    Columns: LATE. `members`: RankMatch.members.
+    """
+    caused = pl.col("wait_ns").sum().over("group", "collective", "ordinal").alias("wait_caused_ns")
+    rows = members.with_columns(caused).filter(pl.col("late").fill_null(False))
+    ops = ops.filter(pl.col("kind").is_in(RECORDED))
+    (mine, theirs), count = dense_codes([rows, ops], TIMELINE)
+    start, end, name = (column(ops, n) for n in ("start_ns", "end_ns", "name_id"))
+    launched = column(ops, "launch_end_ns", LOWEST)
+    arrival = column(rows, "start_ns")
+    before = np.full(rows.height, "", dtype="U10")
+    names, gap = np.full(rows.height, -1, np.int64), np.zeros(rows.height, np.int64)
+    for at, on in zip(rows_by_code(mine, count), rows_by_code(theirs, count), strict=True):
+        if not len(at) or not len(on):
+            continue
+        order = on[np.argsort(start[on], kind="stable")]
+        last = _ended_last(end[order])
+        here = np.searchsorted(start[order], arrival[at], side="left")
+        some = here > 0
+        prior = order[last[np.maximum(here - 1, 0)]]
+        idle = np.where(some, np.maximum(arrival[at] - end[prior], 0), 0)
+        own = order[np.minimum(here, len(order) - 1)]  # the collective itself, or what starts with it
+        late_call = np.clip(launched[own], end[prior], arrival[at]) - end[prior]
+        kind = np.where(idle <= BACK_TO_BACK_NS, "busy", np.where(2 * late_call > idle, "launch_gap", "idle"))
+        before[at] = np.where(some, kind, "start")
+        names[at] = np.where(some & (kind == "busy"), name[prior], -1)
+        gap[at] = idle
+    known, how = pl.col("before_name_id"), pl.col("before")
+    return (
+        rows.with_columns(
+            pl.Series("before", before.tolist(), pl.String),
+            pl.Series("before_name_id", names),
+            pl.Series("gap_ns", gap),
+        )
+        .with_columns(
+            pl.when(known >= 0).then(known).alias("before_name_id"), pl.when(how != "").then(how).alias("before")
+        )
+        .select(pl.col(n).cast(kind) for n, kind in LATE.items())
+    )
+
+
+def _ended_last(ends: IntArray) -> IntArray:
+    """For each row the row, up to it, that ends last (the first such)."""
+    before = np.concatenate(([LOWEST], np.maximum.accumulate(ends)[:-1]))
+    return np.maximum.accumulate(np.where(ends > before, np.arange(len(ends)), 0))
+
+
+def late_ranks(arrivals: pl.DataFrame) -> pl.DataFrame:
+    """Per group and rank, most waited for first: times_last, share_last (of the group's instances), wait_caused_ns, and
+    its commonest `before` with its share of the wait caused (before_share), its commonest operation and median gap_ns.
+    """
+    who = ["group", "file_id", "rank", "pid", "device"]
+    total = arrivals.group_by("group").agg(pl.len().alias("instances"))
+    per_kind = arrivals.group_by(*who, "before").agg(pl.col("wait_caused_ns").sum()).sort("wait_caused_ns", "before")
+    main = per_kind.group_by(who).agg(
+        pl.col("before").last(),
+        (pl.col("wait_caused_ns").last() / pl.col("wait_caused_ns").sum()).alias("before_share"),
+    )
+    names = arrivals.filter(pl.col("before_name_id").is_not_null()).group_by(*who, "before_name_id").agg(
+        pl.col("wait_caused_ns").sum()
+    ).sort("wait_caused_ns", "before_name_id").group_by(who).agg(pl.col("before_name_id").last())  # fmt: skip
+    rows = arrivals.group_by(who).agg(
+        pl.len().cast(pl.Int64).alias("times_last"), pl.col("wait_caused_ns").sum(), pl.col("gap_ns").median()
+    )
+    rows = rows.join(total, on="group").with_columns((pl.col("times_last") / pl.col("instances")).alias("share_last"))
+    for extra in (main, names):
+        rows = rows.join(extra, on=who, how="left", nulls_equal=True)
+    return rows.drop("instances").sort("wait_caused_ns", descending=True)

@@ -1,0 +1,219 @@
+"""The ledger: where each nanosecond of each cycle went, by phase, on each device. Integer arithmetic, exact sums.
+
+One sweep per timeline. A nanosecond belongs to the first class in the order of claims that has work then, so each
+class gets what its union adds to the union of those before it. What is left is idle: `launch_gap` until the call that
+launched the next operation returned, `other_idle` (dependency, queue) from then on. Idle time is added up on its own,
+not taken as the remainder, so that `Ledger.self_check` proves something.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from traceana.attribution.codes import column, dense_codes, rows_by_code
+from traceana.attribution.intervals import (
+    HIGHEST,
+    LOWEST,
+    IntArray,
+    Intervals,
+    coverage,
+    is_new,
+    owned_pieces,
+    pieces,
+)
+from traceana.attribution.model import BESIDE, BUCKETS, TIMELINE, Ledger
+from traceana.attribution.nesting import Nesting, innermost, nest
+from traceana.attribution.ops import HIDDEN
+
+#: classes of work in the order in which they claim a nanosecond, and the bucket of each. Visible compute first; then a
+#: graph replay whose kernels are not known (it may be compute: nothing under it is proven exposed); then communication,
+#: waiting last; then copies; then the time in which an unrecorded replay may have run.
+_CLAIMS = (
+    ("compute", "compute"),
+    ("graph", "unknown"),
+    ("transfer", "allreduce_transfer"),
+    ("unsplit", "allreduce_unsplit"),
+    ("other_comm", "other_comm_exposed"),
+    ("wait", "allreduce_wait"),
+    ("copy", "copies"),
+    ("hidden", "unknown"),
+)
+_CLASS = {name: at for at, (name, _) in enumerate(_CLAIMS)}
+_ALLREDUCE = ("transfer", "unsplit", "wait")
+#: what names one kernel for the join with its split
+_KERNEL = ("file_id", "pid", "device", "stream", "start_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Operations of one timeline in order of start: class and end of the launching call (LOWEST: not recorded)."""
+
+    start: IntArray
+    end: IntArray
+    kind: IntArray
+    launched: IntArray
+
+
+def build_ledger(cycles: pl.DataFrame, ops: pl.DataFrame, splits: pl.DataFrame | None = None) -> Ledger:
+    """The ledger of all cycles with a window.
+
+    Args:
+        cycles: see cycles.CYCLES. ops: see ops.device_ops.
+        splits: file_id, pid, device, stream, start_ns, transfer_ns of allreduce kernels (ranks.splits). An allreduce
+            without one is `allreduce_unsplit`.
+
+    Raises LedgerError if it does not add up.
+    """
+    segments, windows = _segments(cycles)
+    work = _classified(ops, splits)
+    (mine, theirs), count = dense_codes([segments, work], TIMELINE)
+    start, end = column(segments, "start_ns"), column(segments, "end_ns")
+    values = {name: np.zeros(segments.height, np.int64) for name in (*BUCKETS, *BESIDE)}
+    arrays = [column(work, name) for name in ("start_ns", "end_ns", "class")]
+    launched = column(work, "launch_end_ns", LOWEST)
+    for at, on in zip(rows_by_code(mine, count), rows_by_code(theirs, count), strict=True):
+        if not len(at):
+            continue
+        order = on[np.argsort(arrays[0][on], kind="stable")]
+        one = _Work(arrays[0][order], arrays[1][order], arrays[2][order], launched[order])
+        for name, found in _buckets(one, start[at], end[at]).items():
+            values[name][at] = found
+    rows = segments.with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("window_ns")).with_columns(
+        pl.Series(name, found) for name, found in values.items()
+    )
+    key = ["file_id", "rank", "pid", "device", "cycle", "phase"]
+    sums = rows.group_by(key).agg(pl.col("window_ns", *BUCKETS, *BESIDE).sum()).sort(key)
+    ledger = Ledger(sums, windows)
+    ledger.self_check()
+    return ledger
+
+
+def _buckets(work: _Work, start: IntArray, end: IntArray) -> dict[str, IntArray]:
+    """ns of each bucket in each window of one timeline."""
+    found = {name: np.zeros(len(start), np.int64) for name in (*BUCKETS, *BESIDE)}
+    claimed = np.zeros(len(start), np.int64)
+    exposed: dict[str, IntArray] = {}
+    present = set(np.unique(work.kind).tolist())
+    for at, (name, bucket) in enumerate(_CLAIMS):
+        if at not in present:
+            continue
+        until_here = coverage(*pieces(work.start, work.end, work.kind <= at), start, end)
+        exposed[name] = until_here - claimed
+        found[bucket] += exposed[name]
+        claimed = until_here
+    for beside, names in (("allreduce_overlapped", _ALLREDUCE), ("other_comm_overlapped", ("other_comm",))):
+        member = np.isin(work.kind, [_CLASS[name] for name in names])
+        all_of_it = coverage(*pieces(work.start, work.end, member), start, end)
+        found[beside] = all_of_it - sum((exposed[name] for name in names if name in exposed), np.zeros_like(start))
+    if len(start):
+        gap, other, unexplained = _idle(work, int(start.min()), int(end.max()))
+        found["launch_gap"] = coverage(*gap, start, end)
+        found["other_idle"] = coverage(*other, start, end)
+        found["idle_without_launch"] = coverage(*unexplained, start, end)
+    return found
+
+
+def _idle(work: _Work, low: int, high: int) -> tuple[Intervals, Intervals, Intervals]:
+    """Idle time of one timeline between two instants: launch gaps, other idle, the part of other without a launch."""
+    busy_start, busy_end, owner = owned_pieces(work.start, work.end)
+    gap_start = np.concatenate(([low], busy_end))
+    gap_end = np.concatenate((busy_start, [high]))
+    returned = np.concatenate((_first_launched(work)[owner], [LOWEST]))
+    real = gap_end > gap_start
+    gap_start, gap_end, returned = gap_start[real], gap_end[real], returned[real]
+    border = np.clip(returned, gap_start, gap_end)
+    recorded = returned > LOWEST
+    return (
+        _non_empty(gap_start, border),
+        _non_empty(border, gap_end),
+        _non_empty(gap_start[~recorded], gap_end[~recorded]),
+    )
+
+
+def _first_launched(work: _Work) -> IntArray:
+    """End of the earliest call among those of the operations that start with each; LOWEST where none is recorded."""
+    if not len(work.start):
+        return work.launched
+    new = is_new(work.start)
+    known = np.where(work.launched > LOWEST, work.launched, HIGHEST)
+    earliest = np.minimum.reduceat(known, np.flatnonzero(new))[np.cumsum(new) - 1]
+    return np.where(earliest < HIGHEST, earliest, LOWEST)
+
+
+def _non_empty(start: IntArray, end: IntArray) -> Intervals:
+    keep = end > start
+    return start[keep], end[keep]
+
+
+def _classified(ops: pl.DataFrame, splits: pl.DataFrame | None) -> pl.DataFrame:
+    """Operations with `class`; an allreduce whose split is known becomes a wait and a transfer, in that order."""
+    family, kind = pl.col("family"), pl.col("kind")
+    allreduce = (family == "communication") & (pl.col("collective") == "all_reduce")
+    ops = ops.select(*_KERNEL, "end_ns", "launch_end_ns", "family", "kind", "collective")
+    known = pl.lit(None, pl.Int64).alias("transfer_ns")
+    if splits is not None and splits.height:
+        own = splits.select(*(pl.col(n).cast(ops.schema[n]) for n in _KERNEL), "transfer_ns").unique(
+            _KERNEL, keep="first"
+        )
+        comm = ops.filter(allreduce).join(own, on=_KERNEL, how="left", nulls_equal=True)
+        rest = ops.filter(~allreduce.fill_null(False)).with_columns(known)
+        ops = pl.concat([rest, comm])
+    else:
+        ops = ops.with_columns(known)
+    code = (
+        pl.when(kind == HIDDEN).then(_CLASS["hidden"])
+        .when(kind == "graph").then(_CLASS["graph"])
+        .when(family == "copy").then(_CLASS["copy"])
+        .when(allreduce & pl.col("transfer_ns").is_not_null()).then(_CLASS["transfer"])
+        .when(allreduce).then(_CLASS["unsplit"])
+        .when(family == "communication").then(_CLASS["other_comm"])
+        .otherwise(_CLASS["compute"])
+    )  # fmt: skip
+    ops = ops.with_columns(code.cast(pl.Int64).alias("class"))
+    split = ops.filter(pl.col("transfer_ns").is_not_null())
+    turn = (pl.col("end_ns") - pl.col("transfer_ns")).clip(pl.col("start_ns"), pl.col("end_ns"))
+    waits = split.with_columns(turn.alias("end_ns"), pl.lit(_CLASS["wait"], pl.Int64).alias("class"))
+    transfers = split.with_columns(turn.alias("start_ns"))
+    wanted = [*TIMELINE, "start_ns", "end_ns", "launch_end_ns", "class"]
+    return pl.concat(
+        [ops.filter(pl.col("transfer_ns").is_null()).select(wanted), waits.select(wanted), transfers.select(wanted)]
+    )
+
+
+def _segments(cycles: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Stretches of cycles that belong to one phase each, and the windows of the cycles."""
+    placed = cycles.filter(pl.col("window_start_ns").is_not_null())
+    whole = placed.filter(pl.col("phase") == "cycle")
+    phases = placed.filter((pl.col("phase") != "cycle") & (pl.col("window_end_ns") > pl.col("window_start_ns")))
+    (cycle_lane, phase_lane), _ = dense_codes([whole, phases], TIMELINE)
+    lane, start, end = _cut_at_borders(whole, phases, cycle_lane, phase_lane)
+    of_cycle = innermost(_nest(whole, cycle_lane), lane, start, end)
+    inside = of_cycle >= 0
+    lane, start, end, of_cycle = lane[inside], start[inside], end[inside], of_cycle[inside]
+    of_phase = innermost(_nest(phases, phase_lane), lane, start, end)
+    names = pl.concat([phases.get_column("phase"), pl.Series("phase", ["other"])])
+    segments = whole[of_cycle].select("file_id", "rank", "pid", "device", "cycle").with_columns(
+        names.gather(np.where(of_phase < 0, phases.height, of_phase)).alias("phase"),
+        pl.Series("start_ns", start), pl.Series("end_ns", end),
+    )  # fmt: skip
+    length = (pl.col("window_end_ns") - pl.col("window_start_ns")).alias("window_ns")
+    return segments, whole.select(*TIMELINE, "cycle", length)
+
+
+def _nest(rows: pl.DataFrame, lane: IntArray) -> Nesting:
+    return nest(lane, column(rows, "window_start_ns"), column(rows, "window_end_ns"))
+
+
+def _cut_at_borders(
+    whole: pl.DataFrame, phases: pl.DataFrame, cycle_lane: IntArray, phase_lane: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Timeline, start and end of the stretches between neighbouring window borders."""
+    borders = [column(rows, name) for rows in (whole, phases) for name in ("window_start_ns", "window_end_ns")]
+    lane, at = np.concatenate((cycle_lane, cycle_lane, phase_lane, phase_lane)), np.concatenate(borders)
+    order = np.lexsort((at, lane))
+    lane, at = lane[order], at[order]
+    stretch = (lane[1:] == lane[:-1]) & (at[1:] > at[:-1])
+    return lane[1:][stretch], at[:-1][stretch], at[1:][stretch]

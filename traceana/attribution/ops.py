@@ -1,0 +1,198 @@
+"""One table of what ran on the devices, each operation tied to the call that launched it.
+
+A kernel, a memory operation and a graph replay that was traced as a whole are all operations. A graph launch of which
+nothing was recorded becomes a `hidden_graph` operation: the device was doing something, nobody knows what.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from traceana.attribution.codes import column, dense_codes, densify, rows_by_code, small_range
+from traceana.attribution.intervals import HIGHEST, IntArray, expand, is_new
+
+PROCESS = ("file_id", "pid")
+THREAD = ("file_id", "pid", "tid")
+#: kinds of operation that the profiler recorded; `hidden_graph` is inferred
+RECORDED = ("kernel", "memop", "graph")
+HIDDEN = "hidden_graph"
+
+_SCHEMA: dict[str, pl.DataType] = {
+    "file_id": pl.Int32(),
+    "rank": pl.Int32(),
+    "pid": pl.Int64(),
+    "device": pl.Int32(),
+    "stream": pl.Int64(),
+    "start_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+    "name_id": pl.Int32(),
+    "correlation": pl.Int64(),
+    "kind": pl.String(),
+    "family": pl.String(),
+    "collective": pl.String(),
+    "launch_start_ns": pl.Int64(),
+    "launch_end_ns": pl.Int64(),
+    "in_graph": pl.Boolean(),
+}
+
+
+def link(ops: pl.DataFrame, launches: pl.DataFrame) -> tuple[IntArray, IntArray]:
+    """Pairs (row of ops, row of launches) of the same process and correlation, ascending by op.
+
+    Correlation ids are unique per process only. An operation without an id or without a call has no pair; one whose id
+    two calls share has two.
+    """
+    none = np.empty(0, np.int64), np.empty(0, np.int64)
+    has_op = ops.get_column("correlation").is_not_null().to_numpy()
+    has_call = launches.get_column("correlation").is_not_null().to_numpy()
+    if not has_op.any() or not has_call.any():
+        return none
+    (own, theirs), processes = dense_codes([ops, launches], PROCESS)
+    op_rows, call_rows = np.flatnonzero(has_op), np.flatnonzero(has_call)
+    op_id, call_id = column(ops, "correlation")[op_rows], column(launches, "correlation")[call_rows]
+    low = min(int(op_id.min()), int(call_id.min()))
+    span = max(int(op_id.max()), int(call_id.max())) - low + 1
+    if span * processes >= 1 << 62:
+        ids, span = densify(np.concatenate((op_id, call_id)))
+        low, op_id, call_id = 0, ids[: len(op_id)], ids[len(op_id) :]
+    op_key, call_key = own[op_rows] * span + (op_id - low), theirs[call_rows] * span + (call_id - low)
+    if small_range(len(op_key) + len(call_key), span * processes):
+        at = np.full(span * processes, -1, np.int64)
+        at[call_key] = np.arange(len(call_key))
+        if bool((at[call_key] == np.arange(len(call_key))).all()):  # no id belongs to two calls
+            found = at[op_key]
+            hit = found >= 0
+            return op_rows[hit], call_rows[found[hit]]
+    order = np.argsort(call_key, kind="stable")
+    keys = call_key[order]
+    first = np.searchsorted(keys, op_key, side="left")
+    row, place = expand(first, np.searchsorted(keys, op_key, side="right") - first)
+    return op_rows[row], call_rows[order[place]]
+
+
+def device_ops(
+    kernels: pl.DataFrame,
+    memops: pl.DataFrame,
+    graphs: pl.DataFrame,
+    launches: pl.DataFrame,
+    kinds: pl.DataFrame,
+    collectives: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """All operations of the devices.
+
+    Args:
+        kernels, memops, graphs, launches: tables of traceana_parsers.schema.
+        kinds: file_id, name_id, family (compute, communication or copy), collective, one row per kernel name.
+        collectives: the table; says which collective a kernel is whose name does not tell (RCCL has one for all).
+
+    Returns:
+        file_id, rank, pid, device, stream, start_ns, end_ns, name_id, correlation, kind (kernel, memop, graph or
+        hidden_graph), family (compute, communication, copy or unknown), collective, launch_start_ns, launch_end_ns
+        (null without a launch record), in_graph (replayed by a graph launch).
+    """
+    known = kinds.select(
+        pl.col("file_id").cast(pl.Int32), pl.col("name_id").cast(pl.Int32), "family", "collective"
+    ).unique(["file_id", "name_id"], keep="first")
+    kernel_ops = kernels.join(known, on=["file_id", "name_id"], how="left", maintain_order="left").with_columns(
+        pl.lit("kernel").alias("kind"), pl.col("family").fill_null("compute")
+    )
+    kernel_ops = _told_by_trace(kernel_ops, collectives)
+    memory_ops = memops.with_columns(
+        pl.lit("memop").alias("kind"), pl.lit("copy").alias("family"), pl.lit(None, pl.String).alias("collective")
+    )
+    key = [*PROCESS, "correlation"]
+    timed = graphs.filter(pl.col("end_ns") > pl.col("start_ns"))  # start = end: the replay was not timed
+    inside = pl.concat([_with_keys_of(part, timed) for part in (kernels, memops)])
+    replays = timed.join(inside, on=key, how="anti")
+    graph_ops = replays.with_columns(
+        pl.lit("graph").alias("kind"), pl.lit("unknown").alias("family"), pl.lit(None, pl.String).alias("collective")
+    )
+    wanted = [name for name in _SCHEMA if name not in ("launch_start_ns", "launch_end_ns", "in_graph")]
+    recorded = pl.concat([part.select(wanted) for part in (kernel_ops, memory_ops, graph_ops) if part.height] or [
+        kernel_ops.select(wanted)
+    ])  # fmt: skip
+    linked = _with_launch(recorded, launches)
+    hidden = hidden_graphs(linked, launches)
+    return pl.concat([linked, hidden]) if hidden.height else linked
+
+
+def _told_by_trace(ops: pl.DataFrame, collectives: pl.DataFrame | None) -> pl.DataFrame:
+    """`ops` with the collective of kernels whose name does not tell, from the trace's own record."""
+    silent = (pl.col("family") == "communication") & pl.col("collective").fill_null("unknown").eq("unknown")
+    if collectives is None or not ops.filter(silent).height:
+        return ops
+    key = [*PROCESS, "device", "stream", "start_ns"]
+    told = collectives.filter(pl.col("collective") != "unknown").select(*key, pl.col("collective").alias("told"))
+    joined = ops.join(told.unique(key, keep="first"), on=key, how="left", nulls_equal=True, maintain_order="left")
+    return joined.with_columns(
+        pl.when(silent).then(pl.coalesce("told", "collective")).otherwise("collective").alias("collective")
+    )
+
+
+def _with_launch(ops: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+    """`ops` with the times of the call that launched each (the first where several share its id)."""
+    op, call = link(ops, launches)
+    first = is_new(op)
+    row = np.full(ops.height, -1, np.int64)
+    row[op[first]] = call[first]
+    found = row >= 0
+
+    def taken(name: str) -> pl.Series:
+        if not launches.height:
+            return pl.Series(name, [None] * ops.height, pl.Int64)
+        values = launches.get_column(name).cast(pl.Int64).to_numpy()[np.maximum(row, 0)]
+        return pl.select(pl.when(pl.Series(found)).then(pl.Series(values)).alias(name)).to_series()
+
+    replayed = taken("is_graph").fill_null(0) == 1
+    return ops.with_columns(
+        taken("start_ns").alias("launch_start_ns"), taken("end_ns").alias("launch_end_ns"), replayed.alias("in_graph")
+    ).select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items())
+
+
+def hidden_launches(ops: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+    """Graph launches of which neither a kernel nor a graph row was recorded."""
+    calls = launches.filter(pl.col("is_graph"))
+    return calls.join(_with_keys_of(ops, calls), on=[*PROCESS, "correlation"], how="anti", nulls_equal=True)
+
+
+def _with_keys_of(rows: pl.DataFrame, few: pl.DataFrame) -> pl.DataFrame:
+    """Process and correlation of the rows that share both with one of `few`."""
+    key = [*PROCESS, "correlation"]
+    return rows.select(key).join(few.select(key).unique(), on=key, how="semi", nulls_equal=True).unique()
+
+
+def hidden_graphs(ops: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+    """A `hidden_graph` operation per hidden launch and device of its process, in the shape of `ops`.
+
+    It lasts from the launch to the start of the first operation that was launched later: the stream runs in order, so
+    the replay is over by then. After the last one the end of the trace's own operations bounds it.
+    """
+    calls = hidden_launches(ops, launches)
+    if not calls.height:
+        return ops.clear()
+    devices = ops.filter(pl.col("launch_start_ns").is_not_null()).select(*PROCESS, "device").unique()
+    if not devices.height:  # nothing visible at all: one device of each process is a guess nobody needs
+        return ops.clear()
+    spread = calls.join(devices, on=PROCESS, nulls_equal=True).with_columns(
+        pl.lit("hidden_graph").alias("kind"), pl.lit("unknown").alias("family"),
+        pl.lit(None, pl.String).alias("collective"), pl.lit(None, pl.Int64).alias("stream"),
+        pl.col("start_ns").alias("launch_start_ns"), pl.col("end_ns").alias("launch_end_ns"),
+        pl.lit(True).alias("in_graph"),
+    )  # fmt: skip
+    (mine, theirs), count = dense_codes([ops, spread], ("file_id", "pid", "device"))
+    launched, starts, ends = column(ops, "launch_start_ns", HIGHEST), column(ops, "start_ns"), column(ops, "end_ns")
+    until = column(spread, "end_ns").copy()
+    calls_start = column(spread, "launch_start_ns")
+    pairs = zip(rows_by_code(mine, count), rows_by_code(theirs, count), strict=True)
+    for rows, wanted in pairs:
+        if not len(rows) or not len(wanted):
+            continue
+        known = rows[launched[rows] < HIGHEST]
+        order = known[np.argsort(launched[known], kind="stable")]
+        next_start = np.minimum.accumulate(starts[order][::-1])[::-1]
+        at = np.searchsorted(launched[order], calls_start[wanted], side="right")
+        last = max(int(ends[rows].max()), int(until[wanted].max()))
+        found = np.concatenate((next_start, [last]))[at]
+        until[wanted] = np.where(found >= calls_start[wanted], found, until[wanted])
+    return spread.with_columns(pl.Series("end_ns", until)).select(pl.col(n).cast(kind) for n, kind in _SCHEMA.items())
