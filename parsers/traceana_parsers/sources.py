@@ -91,7 +91,7 @@ def expand(paths: Iterable[str]) -> list[Source]:
     for path in paths:
         mode = 0 if path == "-" else _mode(path)
         if mode is None:
-            files = [m for m in _matches(path) if stat.S_ISREG(_mode(m) or 0)]
+            files = [m for m in _matches(path) if _is_file(m)]
             if not files:
                 raise SourceError(f"{path}: no such file or folder")
             found.extend(files)
@@ -122,6 +122,16 @@ def _mode(path: str) -> int | None:
         raise SourceError(f"{path}: {reason}") from error
 
 
+def _is_file(path: str) -> bool:
+    """True for a regular file, and for one that may not be looked at: opening it says so."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
 def _inside(folder: str) -> list[str]:
     """Regular files below a folder, sorted; a sub-folder that cannot be listed stands for itself, to be reported."""
     found: list[str] = []
@@ -130,15 +140,14 @@ def _inside(folder: str) -> list[str]:
         folders[:] = [name for name in folders if name not in _SKIP_DIRS and not name.startswith(".")]
         for name in names:
             path = os.path.join(root, name)  # noqa: PTH118 - keeps the folder as the user wrote it
-            if not name.startswith(".") and Path(path).is_file():
+            if not name.startswith(".") and _is_file(path):
                 found.append(path)
     return sorted(found + closed)
 
 
 def _each_once(paths: list[str]) -> list[str]:
-    """The paths without those that lead to a file named before: given twice, or through a link."""
-    seen: set[object] = set()
-    kept = []
+    """The paths without those that lead to the same file, given twice or through links; the shortest name is kept."""
+    kept: dict[object, str] = {}
     for path in paths:
         key: object = path
         if path != "-":
@@ -147,10 +156,10 @@ def _each_once(paths: list[str]) -> list[str]:
                 key = (status.st_dev, status.st_ino)
             except OSError:
                 pass
-        if key not in seen:
-            seen.add(key)
-            kept.append(path)
-    return kept
+        known = kept.setdefault(key, path)
+        if len(path) < len(known):
+            kept[key] = path
+    return list(kept.values())
 
 
 def _rotation_order(paths: list[str]) -> list[str]:
@@ -221,18 +230,20 @@ def blocks(stream: Stream, state: StreamState, size: int | None = None) -> Itera
                 state.size = offset + len(carry)
                 yield Block(carry, offset, line)
             return
-        data = carry + chunk
-        cut = data.rfind(b"\n") + 1
+        cut = chunk.rfind(b"\n") + 1
+        rest = chunk[cut:]
         if cut == 0:
-            if len(data) < MAX_LINE:
-                carry = data
+            carry += chunk
+            if len(carry) < MAX_LINE:
                 continue
-            cut = len(data)
-        carry = data[cut:]
-        del data[cut:]
-        yield Block(data, offset, line)
-        offset += cut
-        line += data.count(b"\n")
+            rest = bytearray()
+        else:
+            del chunk[cut:]
+            carry = carry + chunk if carry else chunk
+        yield Block(carry, offset, line)
+        offset += len(carry)
+        line += carry.count(b"\n")
+        carry = rest
         state.size = offset
         if offset > MAX_BYTES:
             state.problem = f"stopped after {MAX_BYTES >> 30} GiB of decompressed text"

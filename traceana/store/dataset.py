@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MANIFEST = "run.json"
 STORE_SCHEMA = "traceana/store/1"
 _ROWS_PER_GROUP = 65_536
-_PLAIN_NAME = re.compile(r"\w[\w.-]{0,99}")
+_PLAIN_NAME = re.compile(r"[\w.-]{1,100}")
 _TRIES, _PAUSE = 20, 0.02  # a run that is being replaced is away for less than `_PAUSE` seconds
 
 

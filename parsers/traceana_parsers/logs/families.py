@@ -95,8 +95,8 @@ class KeyValueFamily:
         if not raw.height:
             return Result(None, ~unread, unread)
         rows = raw["row"]
-        fields = [f for f in _unique_fields(self._grammar) if f.column in raw.columns]
-        values = pl.DataFrame([rows, *(cast(f.kind, raw[f.column]) for f in fields)])
+        kinds = {f.column: f.kind for f in self._grammar.fields if f.column in raw.columns}
+        values = pl.DataFrame([rows, *(cast(kind, raw[column]) for column, kind in kinds.items())])
         head = _heads(raw, text, self._grammar.anchor, where)
         index = rows.to_numpy()
         frame = values.hstack(head.drop("level")).with_columns(
@@ -118,19 +118,6 @@ class KeyValueFamily:
         return Result(made, ~unread, unread, partial)
 
 
-def _unique_fields(grammar: KeyValueGrammar) -> list[_Named]:
-    seen: dict[str, _Named] = {}
-    for f in grammar.fields:
-        seen.setdefault(f.column, _Named(f.column, f.kind))
-    return list(seen.values())
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    column: str
-    kind: str
-
-
 def _heads(raw: pl.DataFrame, text: pl.Series, anchor: str, where: Where) -> pl.DataFrame:
     """Head columns of read rows, typed: from the common heads where they fitted, else by parts."""
     import polars as pl
@@ -139,21 +126,23 @@ def _heads(raw: pl.DataFrame, text: pl.Series, anchor: str, where: Where) -> pl.
     if not raw["headed"].all():
         loose = (~raw["headed"]).arg_true()
         before = text.gather(raw["row"].gather(loose)).str.splitn(anchor, 2).struct[0]
-        found = parts(before)
-        raw = raw.with_columns_seq(raw[name].scatter(loose, found[name]) for name in HEAD_COLUMNS)
-    return typed(raw.select(HEAD_COLUMNS), where.year, where.month_limit)
+        some = before.str.contains(r"\S").arg_true()
+        loose, found = loose.gather(some), parts(before.gather(some))
+        raw = raw.with_columns_seq(raw[name].scatter(loose, found[name]) for name in HEAD_COLUMNS if len(loose))
+    return typed(raw, where.year, where.month_limit)
 
 
 def head_of(text: pl.Series, anchor: str, where: Where) -> pl.DataFrame:
     """Typed head columns of lines with an anchor: common heads first, the rest by parts."""
     import polars as pl
 
-    sglang, vllm = (text.str.extract_groups(head).struct.unnest() for head in HEADS)
-    ts = sglang["ts"] if sglang["ts"].null_count() == 0 else sglang["ts"].zip_with(vllm["ts"].is_null(), vllm["ts"])
-    raw = pl.DataFrame([ts, sglang["tags"], *vllm.drop("ts").get_columns()]).with_columns_seq(
-        pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), pl.col("ts").is_not_null().alias("headed")
-    )
-    return _heads(raw, text, anchor, where)
+    raw = text.str.extract_groups(HEADS[0]).struct.unnest()
+    if raw["ts"].null_count():
+        other = text.str.extract_groups(HEADS[1]).struct.unnest()
+        ts = raw["ts"].zip_with(other["ts"].is_null(), other["ts"])
+        raw = pl.DataFrame([ts, raw["tags"], *other.drop("ts").get_columns()])
+    row = pl.int_range(pl.len(), dtype=pl.UInt32).alias("row")
+    return _heads(raw.with_columns_seq(row, pl.col("ts").is_not_null().alias("headed")), text, anchor, where)
 
 
 class PatternFamily:

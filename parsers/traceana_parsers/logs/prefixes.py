@@ -119,23 +119,24 @@ def parts(heads: pl.Series) -> pl.DataFrame:
     import polars as pl
 
     head = pl.col("head")
-    frame = heads.to_frame("head").with_columns_seq(
+    found = heads.to_frame("head").select_seq(
         *(head.str.extract(patterns[0], 1).alias(name) for name, patterns in _PARTS.items()),
         pl.lit(None, pl.String).alias("src"),
     )
+    columns = found.to_dict()
     for name, (_, *others) in _PARTS.items():
-        if others and frame[name].null_count():  # only what the first pattern left over
-            left = frame[name].is_null().arg_true()
+        if others and found[name].null_count():  # only what the first pattern left over
+            left = found[name].is_null().arg_true()
             rest = heads.gather(left).to_frame("head").select_seq(pl.coalesce(head.str.extract(p, 1) for p in others))
-            frame = frame.with_columns_seq(frame[name].scatter(left, rest.to_series()))
-    return frame.select(HEAD_COLUMNS)
+            columns[name] = columns[name].scatter(left, rest.to_series())
+    return pl.DataFrame({name: columns[name] for name in HEAD_COLUMNS})
 
 
 def typed(head: pl.DataFrame, year: int, month_limit: tuple[int, int]) -> pl.DataFrame:
     """Head columns as the tables want them: ts, dp, pp, tp, ep, proc, pid, level.
 
     Args:
-        head: columns `HEAD_COLUMNS`, text.
+        head: columns `HEAD_COLUMNS` (others are ignored), text.
         year: year for times printed without one; one less for dates after `month_limit` (month, day), so that a log
             of December read in January falls into the year before.
         month_limit: the last (month, day) that can belong to `year`.
@@ -144,11 +145,8 @@ def typed(head: pl.DataFrame, year: int, month_limit: tuple[int, int]) -> pl.Dat
 
     when = _times(head["ts"], year, month_limit)
     ranks = _ranks(head)
-    return (
-        pl.DataFrame({"ts": when})
-        .hstack(ranks)
-        .hstack(head.select("proc", pl.col("pid").cast(pl.Int64, strict=False), "level"))
-    )
+    pid = head["pid"].cast(pl.Int64, strict=False)
+    return pl.DataFrame([when, *ranks.get_columns(), head["proc"], pid, head["level"]])
 
 
 def _times(texts: pl.Series, year: int, month_limit: tuple[int, int]) -> pl.Series:

@@ -122,7 +122,7 @@ class LogReader:
             at = group["at"].to_numpy()
             known[at[result.known.to_numpy()]] = True
             unread[at[result.unread.to_numpy()]] = True
-            self._engines[_engine_of(grammar.engine, result)] += int(result.known.sum())
+            self._engines.update(_engines_of(grammar.engine, result))
             report.partial += result.partial
         number = lines.number[hit.to_numpy()]
         unread &= ~known
@@ -148,14 +148,11 @@ class _Counted:
         return self._new("unread", numbers)
 
     def _new(self, kind: str, numbers: npt.NDArray[np.int64]) -> int:
-        import numpy as np
-
-        distinct = np.unique(numbers)
-        if not len(distinct):
+        if not len(numbers):
             return 0
-        again = int(distinct[0] == self._last[kind])
-        self._last[kind] = int(distinct[-1])
-        return len(distinct) - again
+        new = int(numbers[0] != self._last[kind]) + int((numbers[1:] != numbers[:-1]).sum())  # they ascend
+        self._last[kind] = int(numbers[-1])
+        return new
 
 
 class _Following:
@@ -279,16 +276,23 @@ def _shapes(text: pl.Series) -> list[tuple[str, int]]:
     return [(str(shape), int(count)) for shape, count in counts.select("shape", pl.col("count")).iter_rows()]
 
 
-def _engine_of(engine: str, result: Result) -> str:
-    """The engine of lines that both print is told by their head: SGLang has no level and no process."""
-    if engine != "any" or result.frame is None or "level" not in result.frame.columns or not result.frame.height:
-        return engine
-    row = result.frame.select("level", "proc", "ts").row(0)
-    return "vllm" if row[0] and row[2] else "sglang" if row[2] and not row[1] else "any"
+def _engines_of(engine: str, result: Result) -> dict[str, int]:
+    """How many lines are of which engine. Lines that both print are told by their head: SGLang has no level there and
+    no process; a line without a time tells nothing."""
+    import polars as pl
+
+    if engine != "any" or result.frame is None or "level" not in result.frame.columns:
+        return {engine: int(result.known.sum())}
+    timed = result.frame.filter(pl.col("ts").is_not_null())
+    vllm = int(timed["level"].is_not_null().sum())
+    sglang = timed.filter(pl.col("level").is_null() & pl.col("proc").is_null()).height
+    return {"vllm": vllm, "sglang": sglang, "any": result.frame.height - vllm - sglang}
 
 
 def _format(engines: Counter[str]) -> str:
-    ranked = [name for name, _ in engines.most_common() if name != "any"]
+    ranked = sorted(
+        (name for name, count in engines.items() if count and name != "any"), key=lambda n: (-engines[n], n)
+    )
     if not ranked:
         return "unknown"
     servers = [name for name in ranked if name in ("sglang", "vllm", "trtllm", "llamacpp")]
