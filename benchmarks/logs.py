@@ -1,115 +1,216 @@
-"""CPU time and memory of reading a server log to Parquet, as ratios to `rg -c` and to a plain `re` loop in the same run.
+"""CPU time and memory of reading a server log to Parquet, as ratios to a plain `re` loop and to `rg -c` in the same run.
 
-    python benchmarks/logs.py                          # 60 MB, mixed families, 60 % noise
-    python benchmarks/logs.py --mb 196 --decode-share 1
-    python benchmarks/logs.py --mb 10 100 1000         # is cost linear, memory flat?
+    python benchmarks/logs.py                     # 10 MB and 196 MB mixed (60 % noise), 196 MB of decode lines
+    python benchmarks/logs.py --full              # and 1 GB: is cost linear, memory flat?
+    python benchmarks/logs.py --mb 60 --repeat 3  # other sizes, the least of three runs
 
-Each is measured in a process of its own; what is read is checked against the truth of the generated log. The `re` loop
-reads the decode lines only, one pattern, and keeps rows in memory: what a script for one log does. Ratios travel
-between machines, seconds do not.
+Every program runs in a process of its own; what was read is checked against the truth of the generated log, and a
+difference ends the run. Columns are explained in README.md. Ratios travel between machines, seconds do not.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from make_log import make
 
-READ = """
-import resource, sys, tempfile, time
-from pathlib import Path
-import polars, pyarrow.parquet
-from traceana.store.dataset import RunWriter
-from traceana_parsers.read import read_run
-imported = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-start = time.process_time()
-with tempfile.TemporaryDirectory() as folder, RunWriter(Path(folder)) as run:
-    read_run([sys.argv[1]], run)
-    tables = run.flush()
-    seconds, peak = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rows = tables.frame("decode_samples")["running"]
-    print(rows.len(), int(rows.sum()), seconds, peak, imported)
-"""
-LOOP = r"""
-import re, resource, sys, time
-line_of = re.compile(
-    r"\[(?P<time>[\d-]+ [\d:]+) TP0\] Decode batch, #running-req: (?P<running>\d+), #token: (?P<tokens>\d+), token usage: "
-    r"(?P<usage>[\d.]+), accept len: (?P<length>[\d.]+), accept rate: (?P<rate>[\d.]+), cuda graph: (?P<graph>\w+), "
-    r"gen throughput \(token/s\): (?P<tps>[\d.]+), #queue-req: (?P<queue>\d+)"
+HERE = Path(__file__).parent
+TRACEANA = [sys.executable, "-m", "traceana"]
+#: what `traceana ingest` has loaded when it ends
+IMPORTS = (
+    "import polars, numpy, pyarrow.parquet, pyarrow.compute, traceana.cli.app, traceana.facts.build, traceana.store.dataset, "
+    "traceana_parsers.read"
 )
-imported = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-start = time.process_time()
-rows = []
-with open(sys.argv[1], encoding="utf-8", errors="replace") as log:
-    for line in log:
-        if found := line_of.search(line):
-            row = found.groupdict()
-            rows.append({name: float(row[name]) for name in ("tokens", "usage", "length", "rate", "tps", "queue")}
-                        | {"time": row["time"], "running": int(row["running"]), "graph": row["graph"] == "True"})
-seconds = time.process_time() - start
-print(len(rows), sum(row["running"] for row in rows), seconds,
-      resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, imported)
+#: counts and sums of a store, under the names of the generator's truth
+COUNT = """
+import json, sys
+from traceana.store.dataset import open_run
+tables, _ = open_run(sys.argv[1])
+decode = tables.frame("decode_samples", ["running", "gen_tps"])
+print(json.dumps({
+    "decode": decode.height, "prefill": tables.height("prefill_samples"), "profile": tables.height("cycles"),
+    "lines": int(tables.frame("inputs")["lines"].sum()), "sum_running": int(decode["running"].sum()),
+    "sum_gen_tps_x100": int((decode["gen_tps"] * 100).round().sum()),
+}))
 """
 
 
-def measured(code: str, path: Path) -> tuple[int, int, float, float]:
-    """Decode rows, sum of their running requests, CPU seconds, and peak MiB above import."""
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
-    rows, running, seconds, peak, imported = done.stdout.split()
-    return int(rows), int(running), float(seconds), float(peak) - float(imported)
+@dataclass(frozen=True)
+class Used:
+    """What one process used: seconds of CPU (user and system) and of wall clock, peak resident memory in MiB."""
+
+    cpu_s: float
+    wall_s: float
+    peak_mib: float
 
 
-def ripgrep(path: Path) -> float | None:
-    """CPU seconds of counting decode lines with ripgrep; None where it is not installed."""
-    if shutil.which("rg") is None:
-        return None
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(["rg", "-c", "-a", "Decode batch", str(path)], capture_output=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+@dataclass(frozen=True)
+class Row:
+    """The figures of one log; `None` where a program is not installed."""
+
+    log: str
+    mb: float
+    decode_rows: int
+    ingest_cpu_s: float
+    read_cpu_s: float
+    loop_cpu_s: float
+    rg_cpu_s: float | None
+    cat_cpu_s: float
+    peak_above_import_mib: float
+    loop_peak_mib: float
 
 
-def compare(path: Path, truth: dict[str, int]) -> dict[str, object]:
+def run(command: list[str], repeat: int = 1) -> tuple[Used, str]:
+    """The least used in `repeat` runs, and what the last of them printed."""
+    best, text = Used(1e9, 1e9, 1e9), ""
+    for _ in range(repeat):
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            start = time.perf_counter()
+            child = subprocess.Popen(command, stdout=out, stderr=err)
+            _, status, usage = os.wait4(child.pid, 0)
+            wall = time.perf_counter() - start
+            child.returncode = os.waitstatus_to_exitcode(status)
+            out.seek(0)
+            err.seek(0)
+            text = out.read().decode()
+            if child.returncode:
+                raise SystemExit(f"{' '.join(command)} ended with {child.returncode}: {err.read().decode()}")
+        used = Used(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024)
+        best = Used(*(min(a, b) for a, b in zip(asdict(best).values(), asdict(used).values(), strict=True)))
+    return best, text
+
+
+def check(who: str, found: dict[str, int], truth: dict[str, int]) -> None:
+    """Ends the run when a program read anything but what the generator wrote."""
+    wrong = {name: (count, truth[name]) for name, count in found.items() if count != truth[name]}
+    if wrong:
+        raise SystemExit(f"{who}: (read, written) differ: {wrong}")
+
+
+def measure(name: str, path: Path, truth: dict[str, int], imported: Used, repeat: int) -> Row:
     """The figures of one log."""
-    expected = truth["decode"], truth["sum_running"]
-    rows, running, seconds, peak = measured(READ, path)
-    loop_rows, loop_running, loop_seconds, loop_peak = measured(LOOP, path)
-    for name, found in (("traceana", (rows, running)), ("re loop", (loop_rows, loop_running))):
-        if found != expected:
-            raise SystemExit(f"{name} read (rows, sum of running) {found}, the log holds {expected}")
-    rg_seconds = ripgrep(path)
-    size = path.stat().st_size
-    return {
-        "mb": round(size / 1e6, 1),
-        "decode_rows": rows,
-        "cpu_s": round(seconds, 2),
-        "mb_per_cpu_s": round(size / 1e6 / seconds, 1),
-        "peak_above_import_mib": round(peak),
-        "cpu_over_re_loop": round(seconds / loop_seconds, 2),
-        "peak_over_re_loop": round(peak / loop_peak, 2),
-        "cpu_over_rg": None if not rg_seconds else round(seconds / rg_seconds, 1),
+    with tempfile.TemporaryDirectory(dir=path.parent) as store:
+        used, _ = run([*TRACEANA, "ingest", str(path), "--out", store, "--run", "log"], repeat)
+        check("traceana", json.loads(run([sys.executable, "-c", COUNT, store])[1]), truth)
+    loop, text = run([sys.executable, str(HERE / "reference_re.py"), str(path)], repeat)
+    check("the re loop", json.loads(text), truth)
+    cat, _ = run(["sh", "-c", 'exec cat "$1" > /dev/null', "sh", str(path)], repeat)
+    rg = run(["rg", "-a", "-c", "Decode batch", str(path)], repeat) if shutil.which("rg") else None
+    if rg is not None:
+        check("rg", {"decode": int(rg[1])}, truth)
+    return Row(
+        log=name,
+        mb=path.stat().st_size / 1e6,
+        decode_rows=truth["decode"],
+        ingest_cpu_s=used.cpu_s,
+        read_cpu_s=used.cpu_s - imported.cpu_s,
+        loop_cpu_s=loop.cpu_s,
+        rg_cpu_s=rg[0].cpu_s if rg is not None else None,
+        cat_cpu_s=cat.cpu_s,
+        peak_above_import_mib=used.peak_mib - imported.peak_mib,
+        loop_peak_mib=loop.peak_mib,
+    )
+
+
+def costs(rows: list[Row]) -> list[str]:
+    """The table of costs, as Markdown."""
+    lines = [
+        "| log | MB | decode rows | ingest CPU s | above import | re loop CPU s | cat CPU s | ingest / re loop | ingest / rg |"
+        " peak above import MiB | re loop peak MiB |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for r in rows:
+        rg = f"{r.ingest_cpu_s / r.rg_cpu_s:.0f}" if r.rg_cpu_s else "no rg"
+        lines.append(
+            f"| {r.log} | {r.mb:.0f} | {r.decode_rows:,} | {r.ingest_cpu_s:.2f} | {r.read_cpu_s:.2f} | {r.loop_cpu_s:.2f} | "
+            f"{r.cat_cpu_s:.2f} | {r.ingest_cpu_s / r.loop_cpu_s:.2f} | {rg} | {r.peak_above_import_mib:.0f} | {r.loop_peak_mib:.0f} |"
+        )
+    return lines
+
+
+def growth(rows: list[Row]) -> list[str]:
+    """How cost and memory grow with the size of the mixed log, as Markdown; the smallest is 1."""
+    mixed = sorted((r for r in rows if r.log == "mixed"), key=lambda r: r.mb)
+    if len(mixed) < 2:
+        return []
+    first = mixed[0]
+    lines = [
+        "",
+        "| mixed log, MB | CPU ms per MB above import | to the smallest | peak MiB to the smallest |",
+        "|---:|---:|---:|---:|",
+    ]
+    for r in mixed:
+        per_mb = r.read_cpu_s / r.mb
+        lines.append(
+            f"| {r.mb:.0f} | {per_mb * 1e3:.1f} | {per_mb / (first.read_cpu_s / first.mb):.2f} | "
+            f"{r.peak_above_import_mib / first.peak_above_import_mib:.2f} |"
+        )
+    return lines
+
+
+def start_up(folder: Path, repeat: int) -> list[str]:
+    """Wall clock of short commands, each a new process, as Markdown: the median, and ratios."""
+    log = folder / "1.log"
+    make(log, 1_000_000)
+    commands = {
+        "python -c pass": [sys.executable, "-c", "pass"],
+        "python -c 'import polars'": [sys.executable, "-c", "import polars"],
+        "traceana --help": [*TRACEANA, "--help"],
+        "traceana diagnose, 1 MB log": [*TRACEANA, "diagnose", str(log)],
     }
+    walls: dict[str, list[float]] = {name: [] for name in commands}
+    for command in commands.values():
+        run(command)  # byte code and page cache
+    for _ in range(repeat):  # in turn, so that a busy moment meets all of them
+        for name, command in commands.items():
+            walls[name].append(run(command)[0].wall_s)
+    median = {name: statistics.median(found) for name, found in walls.items()}
+    nothing, polars, *_ = median.values()
+    lines = ["", "| start to end | wall ms | to `python -c pass` | to `import polars` |", "|---|---:|---:|---:|"]
+    lines += [f"| `{n}` | {s * 1e3:.0f} | {s / nothing:.1f} | {s / polars:.2f} |" for n, s in median.items()]
+    return lines
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--mb", type=float, nargs="+", default=[60], help="sizes of the log")
-    options.add_argument("--decode-share", type=float, default=0.4, help="share of decode lines; the rest is noise")
-    options.add_argument("--json", action="store_true", help="print one JSON object per size")
+    options.add_argument("--full", action="store_true", help="also a mixed log of 1 GB")
+    options.add_argument("--mb", type=float, nargs="+", help="sizes of the log, instead of the standard ones")
+    options.add_argument("--decode-share", type=float, default=0.4, help="with --mb: share of decode lines")
+    options.add_argument(
+        "--repeat", type=int, default=1, help="runs of each program; the least CPU time and peak count"
+    )
+    options.add_argument("--folder", type=Path, help="keep the logs here and take those that are there already")
+    options.add_argument("--json", action="store_true", help="print one JSON object per log instead of the tables")
     given = options.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        for mb in given.mb:
-            path = Path(folder) / f"{mb:g}.log"
-            found = compare(path, make(path, int(mb * 1e6), given.decode_share))
-            print(json.dumps(found) if given.json else "  ".join(f"{name} {value}" for name, value in found.items()))
-            path.unlink()
+    wanted = [("mixed", 10.0, 0.4), ("mixed", 196.0, 0.4), ("decode only", 196.0, 1.0)]
+    if given.full:
+        wanted.append(("mixed", 1000.0, 0.4))
+    if given.mb:
+        share = given.decode_share
+        wanted = [("mixed" if share == 0.4 else f"{share:.0%} decode", mb, share) for mb in given.mb]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.folder or Path(temporary)
+        imported, _ = run([sys.executable, "-c", IMPORTS], max(given.repeat, 3))
+        rows = []
+        for name, mb, share in wanted:
+            path = folder / f"{mb:g}-{share:g}.log"
+            rows.append(measure(name, path, make(path, int(mb * 1e6), share), imported, given.repeat))
+            if given.json:
+                print(json.dumps(asdict(rows[-1])))
+            if given.folder is None:
+                path.unlink()
+        if not given.json:
+            print("\n".join([*costs(rows), *growth(rows), *start_up(folder, max(given.repeat, 5))]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Traces from file to report: the whole way, on our own fixtures and on real captures."""
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,55 @@ def test_collectives_per_phase_of_a_real_two_rank_server() -> None:
     assert found.trace.skew == "skew-dominated"
     assert found.trace.late[0].rank == 1
     assert found.run.engine == "vllm"
+
+
+def _export(path: Path) -> None:
+    """A small Nsight Systems export: two kernels of 40 and 10 us on one device, launched by one process."""
+    with sqlite3.connect(path) as db:
+        db.executescript(
+            """
+            CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT);
+            INSERT INTO StringIds VALUES (1, 'nvjet_tst_64x8'), (2, 'ncclDevKernel_AllReduce_Sum_bf16_RING_LL'),
+                (3, 'cudaLaunchKernel_v7000');
+            CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER,
+                correlationId INTEGER, nameId INTEGER, returnValue INTEGER);
+            INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1000, 2000, 0, 281474993487873, 1, 3, 0),
+                (3000, 4000, 0, 281474993487873, 2, 3, 0);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER,
+                streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER,
+                gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER);
+            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES
+                (5000, 45000, 0, 1, 7, 1, 281474993487872, 1, 1, 8, 1, 1, 128, 1, 1),
+                (50000, 60000, 0, 1, 7, 2, 281474993487872, 2, 2, 8, 1, 1, 512, 1, 1);
+            """
+        )
+
+
+def test_an_nsight_export_is_read_and_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "rank0.sqlite"
+    _export(path)
+    before = path.read_bytes()
+    found = api.diagnose([str(path)])
+    assert found.trace is not None
+    assert found.trace.categories == pytest.approx({"gemm": 0.8, "communication": 0.2})
+    assert [(row.format, row.problem) for row in found.inputs] == [("nsight", None)]
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rank0.sqlite"]
+
+
+def test_a_damaged_export_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "rank0.sqlite"
+    path.write_bytes(b"SQLite format 3\0" + b"\xff" * 4000)
+    with pytest.raises(TraceanaError) as error:
+        api.diagnose([str(path)])
+    assert "\n" not in str(error.value)
+    assert "rank0.sqlite" in str(error.value)
+
+
+@pytest.mark.skipif(not CAPTURES.is_dir(), reason="needs the corpus")
+@pytest.mark.parametrize("path", sorted((CAPTURES.parent / "traces" / "nsys").glob("*.sqlite")), ids=lambda p: p.name)
+def test_real_nsight_exports_are_read(path: Path) -> None:
+    found = api.diagnose([str(path)])
+    assert found.trace is not None
+    assert sum(found.trace.categories.values()) > 0.9
+    assert found.inputs[0].problem is None

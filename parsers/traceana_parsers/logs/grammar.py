@@ -99,6 +99,7 @@ _MAX_PATTERNS = 48  # kept from block to block
 _MAX_NEW = 64  # forms derived per block: a block of lines that all differ is no log of one family
 _MAX_TRIES = 500  # lines per block that are looked at for a new form
 _MAX_BODY = 4096  # characters after the anchor in which pairs are looked for
+_LONG_REST = 500  # characters behind the last pair that only overlong lines have
 _MAX_KEYS = 64
 _MAX_UNKNOWN = 200  # unknown keys that are kept to be shown
 _MAY_HOLD_PAIR = r"(?:: |=)[-0-9A-Za-z?]"
@@ -139,8 +140,11 @@ def derive(line: str, grammar: KeyValueGrammar) -> tuple[_Derived, ...]:
         return ()
     rest = body[end:].rstrip("\r")
     # a line cut off behind its last pair reads only its equals: its pattern must not take the head of whole lines
-    whole = len(line) - start <= _MAX_BODY
-    tail = _AFTER_LIST if whole and re.match(_AFTER_LIST, rest) else f"{_loose(rest[:60])}.*$"
+    tail = _AFTER_LIST if re.match(_AFTER_LIST, rest) else f"{_loose(rest[:60])}.*$"
+    if len(line) - start > _MAX_BODY:
+        if len(line) - start - end < 2 * _LONG_REST:
+            return ()
+        tail = f"{_loose(rest[:60])}.{{{_LONG_REST}}}.*$"  # nor may that of an overlong line
     if tail == _AFTER_LIST and out[-1] == f"({_VALUE})":
         out[-1], tail = f"({_LAST_VALUE})", _END
     text = grammar.lead + prefix + "".join(out) + tail

@@ -36,7 +36,7 @@ _MAX_GLUED = 20_000  # glued lines taken apart per block; beyond that only the f
 _UTF16 = "UTF-16 text; convert it first: iconv -f UTF-16 -t UTF-8"
 
 _NOT_LOGS = (
-    (b"SQLite format 3", "an SQLite file (an Nsight Systems export?), which this version does not read yet"),
+    (b"SQLite format 3", "an SQLite file; give the file itself, not its bytes through a pipe"),
     (b"PAR1", "a Parquet file; give the store's folder instead"),
     (b"ARROW1", "an Arrow file, which this version does not read"),
     (b"PK\x03\x04", "a zip archive; unpack it and give the files inside"),

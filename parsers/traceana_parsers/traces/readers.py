@@ -22,9 +22,10 @@ class TraceReader(Protocol):
 
 
 def _readers() -> tuple[TraceReader, ...]:
+    from traceana_parsers.traces import nsight_sqlite
     from traceana_parsers.traces.kineto import KinetoReader
 
-    return (KinetoReader(),)
+    return (KinetoReader(), nsight_sqlite)
 
 
 def reader_for(source: Source) -> TraceReader | None:
@@ -35,8 +36,8 @@ def reader_for(source: Source) -> TraceReader | None:
     if not Path(source.path).is_file():
         return None
     head = _head(source)
-    if head.lstrip()[:1] not in (b"{", b"["):
-        return None
+    if head.lstrip()[:1] not in (b"{", b"[", b"S"):
+        return None  # the first byte spares most logs the import of the readers
     return next((reader for reader in _readers() if reader.sniff(head, source.path)), None)
 
 
