@@ -181,7 +181,7 @@ def _add_run_row(writer: object, tables: Tables, reports: Sequence[FileReport]) 
         "num_draft_tokens": spec.num_draft_tokens.value,
         "files": len(reports),
     }
-    writer.add("runs", pl.DataFrame([row], schema=polars_schema("runs"), orient="row"))
+    writer.add("runs", pl.DataFrame([row], schema=polars_schema("runs"), orient="row", strict=False))
 
 
 def _hash(path: str) -> str | None:

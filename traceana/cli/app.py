@@ -57,7 +57,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale that lacks a character must not end the report
     try:
-        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        code = app(sys.argv[1:] or ["--help"], prog_name="traceana", standalone_mode=False)
     except TraceanaError as error:
         _fail(error.message, error.exit_code)
     except (KeyboardInterrupt, typer.Abort):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MAX_ROWS = 20_000
 _MAX_LITERAL = 4000
+_MAX_INT = (1 << 63) - 1  # no setting is larger, and no table holds more
 
 #: one name per fact, whatever an engine calls it; the first that is set wins
 _NAMES = {
@@ -48,7 +49,8 @@ def parse_value(text: str) -> object:
     if len(text) > _MAX_LITERAL:
         return None
     try:
-        return ast.literal_eval(text)
+        value = ast.literal_eval(text)
+        return None if isinstance(value, int) and abs(value) > _MAX_INT else value
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         # plain words are printed without quotes in some configs: dtype=torch.bfloat16, tokenizer_mode=auto
         return text if text and all(c.isalnum() or c in "._-/" for c in text) else None
