@@ -79,7 +79,9 @@ def test_the_instrumentation_imports_only_the_standard_library() -> None:
             assert tops <= set(sys.stdlib_module_names) | {"traceana_instrument", "nvtx"}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["diagnose", "--help"], ["--version"], ["breakeven", "--help"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["diagnose", "--help"], ["--version"], ["breakeven", "--help"]], ids=" ".join
+)
 def test_help_loads_neither_polars_nor_pyarrow(arguments: list[str]) -> None:
     code = (
         "import sys\n"

@@ -200,7 +200,9 @@ def test_61_old_formats_are_read(corpus: Path) -> None:
 
 
 CAPTURES = sorted(
-    str(p.relative_to(root)) for root in [Path(__file__).parents[3] / "shared/corpus/vllm-cpu-captures"] for p in root.rglob("server.log")
+    str(p.relative_to(root))
+    for root in [Path(__file__).parents[3] / "shared/corpus/vllm-cpu-captures"]
+    for p in root.rglob("server.log")
 )
 FAILED = {"crash-eagle3-aux-mismatch", "crash-illegal-instruction", "startup-fail-d2t"}
 
@@ -253,6 +255,8 @@ def test_every_log_gives_json_that_others_can_read(corpus: Path) -> None:
 def test_the_command_line_pipes_into_json_tool(corpus: Path) -> None:
     log = next((corpus / "cases").glob("01-*")) / "server.log"
     command = f"{sys.executable} -m traceana.cli.app diagnose {log} --format json | {sys.executable} -m json.tool"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert '"schema": "traceana/diagnosis/1"' in done.stdout

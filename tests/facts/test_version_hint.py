@@ -9,10 +9,20 @@ from traceana import api
 _HEAD = "[2026-02-03 09:15:{second:02d} TP0] "
 _DOT = "Decode batch. #running-req: 1, #token: 9, token usage: 0.02, {accept}{graph}gen throughput (token/s): 90.0, #queue-req: 0"
 _COMMA = _DOT.replace("batch.", "batch,")
-_OLD = ("accept len: 2.06, accept rate: 0.52, ", "accept len: 2.41, accept rate: 0.60, ", "accept len: 3.10, accept rate: 0.78, ")
-_NEW = ("accept len: 2.06, accept rate: 0.35, ", "accept len: 2.41, accept rate: 0.47, ", "accept len: 3.10, accept rate: 0.70, ")
+_OLD = (
+    "accept len: 2.06, accept rate: 0.52, ",
+    "accept len: 2.41, accept rate: 0.60, ",
+    "accept len: 3.10, accept rate: 0.78, ",
+)
+_NEW = (
+    "accept len: 2.06, accept rate: 0.35, ",
+    "accept len: 2.41, accept rate: 0.47, ",
+    "accept len: 3.10, accept rate: 0.70, ",
+)
 _NONE = ("accept len: 2.06, ", "accept len: 2.41, ", "accept len: 3.10, ")
-_PREFILL = "Prefill batch, #new-seq: 1, #new-token: 31, #cached-token: 1, token usage: 0.03, #running-req: 0, #queue-req: 0"
+_PREFILL = (
+    "Prefill batch, #new-seq: 1, #new-token: 31, #cached-token: 1, token usage: 0.03, #running-req: 0, #queue-req: 0"
+)
 
 
 @pytest.mark.parametrize(
