@@ -104,14 +104,16 @@ class Writer:
 def make(path: Path, size: int, decode_share: float = 0.4, seed: int = 1) -> dict[str, int]:
     """Writes the log and its truth (`PATH.truth.json`); returns the truth. An existing log of that recipe is kept."""
     truth_path = path.with_name(path.name + ".truth.json")
+    recipe = {"bytes": size, "decode_share": decode_share, "seed": seed}
     if path.exists() and truth_path.exists():
-        kept: dict[str, int] = json.loads(truth_path.read_text())
-        return kept
+        kept = json.loads(truth_path.read_text())
+        if kept.pop("recipe", None) == recipe:
+            return dict(kept)
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = Writer(seed)
     with path.open("wb", buffering=1 << 22) as out:
         writer.write(out, size, decode_share)
-    truth_path.write_text(json.dumps(writer.truth))
+    truth_path.write_text(json.dumps({"recipe": recipe, **writer.truth}))
     return writer.truth
 
 

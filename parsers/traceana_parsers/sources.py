@@ -11,6 +11,7 @@ import glob
 import io
 import os
 import re
+import signal
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -194,6 +195,8 @@ def _open(path: str) -> IO[bytes]:
     if path == "-":
         if sys.stdin is None or sys.stdin.closed or sys.stdin.buffer.closed:
             raise SourceError("-: standard input is closed or was read already; it can be given once")
+        if hasattr(signal, "siginterrupt"):
+            signal.siginterrupt(signal.SIGINT, True)  # polars lets a read go on after Ctrl-C
         return sys.stdin.buffer
     mode = os.stat(path).st_mode  # noqa: PTH116
     if stat.S_ISDIR(mode):

@@ -98,8 +98,7 @@ _PAIR = re.compile(
 _MAX_PATTERNS = 48  # kept from block to block
 _MAX_NEW = 64  # forms derived per block: a block of lines that all differ is no log of one family
 _MAX_TRIES = 500  # lines per block that are looked at for a new form
-_MAX_BODY = 4096  # characters after the anchor in which pairs are looked for
-_LONG_REST = 500  # characters behind the last pair that only overlong lines have
+_MAX_HEAD, _MAX_BODY = 2048, 4096  # characters before and after the anchor that are looked at
 _MAX_KEYS = 64
 _MAX_UNKNOWN = 200  # unknown keys that are kept to be shown
 _MAY_HOLD_PAIR = r"(?:: |=)[-0-9A-Za-z?]"
@@ -120,7 +119,7 @@ def derive(line: str, grammar: KeyValueGrammar) -> tuple[_Derived, ...]:
     Returns () when the line holds no pair after the anchor.
     """
     start = line.find(grammar.anchor)
-    body = line[start : start + _MAX_BODY]
+    body = line[start:]
     skip = 0 if grammar.anchor_is_key else len(grammar.anchor)
     out: list[str] = []
     keys: list[str] = []
@@ -141,10 +140,6 @@ def derive(line: str, grammar: KeyValueGrammar) -> tuple[_Derived, ...]:
     rest = body[end:].rstrip("\r")
     # a line cut off behind its last pair reads only its equals: its pattern must not take the head of whole lines
     tail = _AFTER_LIST if re.match(_AFTER_LIST, rest) else f"{_loose(rest[:60])}.*$"
-    if len(line) - start > _MAX_BODY:
-        if len(line) - start - end < 2 * _LONG_REST:
-            return ()
-        tail = f"{_loose(rest[:60])}.{{{_LONG_REST}}}.*$"  # nor may that of an overlong line
     if tail == _AFTER_LIST and out[-1] == f"({_VALUE})":
         out[-1], tail = f"({_LAST_VALUE})", _END
     text = grammar.lead + prefix + "".join(out) + tail
@@ -181,6 +176,7 @@ class KeyValueReader:
         """
         import polars as pl
 
+        lines = self._shortened(lines)
         left = pl.DataFrame({"row": pl.int_range(len(lines), dtype=pl.UInt32, eager=True), "text": lines})
         frames: list[pl.DataFrame] = []
         for pattern in self._patterns:
@@ -206,6 +202,21 @@ class KeyValueReader:
         self._forget()
         frame = pl.concat(frames, how="diagonal").sort("row") if frames else pl.DataFrame({"row": []})
         return frame, pl.Series("row", sorted(missed), dtype=pl.UInt32)
+
+    def _shortened(self, lines: pl.Series) -> pl.Series:
+        """Overlong lines cut to what stands around the anchor, at a blank: half a value must not be read as one."""
+        import polars as pl
+
+        long = (lines.str.len_bytes() > _MAX_HEAD + _MAX_BODY).arg_true()
+        if not len(long):
+            return lines
+        cut = []
+        for line in lines.gather(long).to_list():
+            start = line.find(self.grammar.anchor)
+            body = line[start : start + _MAX_BODY]
+            end = body.rfind(" ") if start + _MAX_BODY < len(line) else len(body)
+            cut.append(line[max(0, start - _MAX_HEAD) : start] + body[: max(end, len(self.grammar.anchor))].rstrip())
+        return lines.clone().scatter(long, pl.Series(cut, dtype=pl.String))
 
     def _forget(self) -> None:
         """Drops the patterns that have read least: those of garbled lines must not crowd out real forms."""
