@@ -257,12 +257,14 @@ def open_run(path: str) -> tuple[Tables, dict[str, Any]]:
     for _ in range(_TRIES):
         try:
             folder = _run_folder(Path(path))
+            before = (folder / MANIFEST).stat()
             manifest = _manifest(folder)
             tables = Tables(folder=folder)
+            after = (folder / MANIFEST).stat()
         except FileNotFoundError:  # replaced by another process just now
             time.sleep(_PAUSE)
             continue
-        if manifest == _manifest(folder, default=manifest):
+        if (before.st_ino, before.st_ctime_ns) == (after.st_ino, after.st_ctime_ns):
             _check_whole(folder, tables, manifest)
             return tables, manifest
     raise TraceanaError(f"{path}: no run to read, or another process keeps replacing it; try again")
@@ -277,16 +279,14 @@ def _run_folder(folder: Path) -> Path:
     return max(runs)[1]
 
 
-def _manifest(folder: Path, default: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The manifest of a run; `default` when the run is being replaced just now, FileNotFoundError without one."""
+def _manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a run. Raises FileNotFoundError when it is away, TraceanaError when it is none."""
     path = folder / MANIFEST
     try:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         known = manifest["schema"] == STORE_SCHEMA
     except FileNotFoundError:
-        if default is None:
-            raise
-        return default
+        raise
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise TraceanaError(f"{path}: not a run of a store ({_first_line(error)}); ingest the logs again") from error
     if not known:

@@ -120,7 +120,9 @@ def _processes(store: TableStore, places: Places) -> None:
     pairs: list[tuple[int | None, ...]] = []
     for table in (KERNEL, GRAPH_TRACE, MEMCPY):
         pairs = pairs or _distinct(store, table, ("globalPid", "deviceId"))
-    callers = {pid_of(serial) for (serial,) in _distinct(store, RUNTIME, ("globalTid",)) if serial is not None}
+    callers: set[int] = set()
+    if not pairs or any(serial is None for serial, _ in pairs):  # GPU work alone does not name the processes
+        callers = {pid_of(serial) for (serial,) in _distinct(store, RUNTIME, ("globalTid",)) if serial is not None}
     places.only_pid = next(iter(callers)) if len(callers) == 1 else None
     places.gpus = _gpus(store)
     places.serials = len({serial >> 24 for serial, _ in pairs if serial is not None})
