@@ -1,7 +1,7 @@
 """CPU time and memory of reading an Nsight SQLite export to Parquet, as a ratio to SQLite's own count(*) and sum().
 
-    python benchmarks/traces_nsight.py                                    # 200 k kernels, 1 M ranges, about 110 MB
-    python benchmarks/traces_nsight.py --kernels 860000 --ranges 4200000 --launches 2600000   # about 500 MB
+    python benchmarks/traces_nsight.py                                    # 200 k kernels, 1 M ranges, about 100 MB
+    python benchmarks/traces_nsight.py --kernels 860000 --ranges 4200000 --launches 2600000   # about 450 MB
 
 A synthetic export (ranks as processes, cycles of nested ranges, half of them with their text in the row) is written to a
 temporary folder. The floor is one process that lets SQLite count and add up the columns that are read, without handing
@@ -86,9 +86,15 @@ def make(path: Path, kernels: int, launches: int, ranges: int) -> None:
     db.close()
 
 
-READ = """
-import resource, sys, tempfile, time
+#: peak of the process itself; ru_maxrss begins with that of the process that started it
+PEAK = """
 from pathlib import Path
+def peak_mib():
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+"""
+READ = """
+import sys, tempfile, time
 import polars, pyarrow.parquet
 from traceana.store.dataset import RunWriter
 from traceana_parsers.sources import Source
@@ -99,10 +105,10 @@ with tempfile.TemporaryDirectory() as folder, RunWriter(Path(folder)) as run:
     tables = run.flush()
     assert report.problem is None and report.unread == 0, report
     rows = sum(tables.height(name) for name in ("kernels", "launches", "ranges"))
-print(rows, time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(rows, time.process_time() - start, peak_mib())
 """
 FLOOR = """
-import resource, sqlite3, sys, time
+import sqlite3, sys, time
 start = time.process_time()
 db = sqlite3.connect(sys.argv[1])
 rows = 0
@@ -115,13 +121,13 @@ for table, columns in (
     sums = ", ".join(f'total("{name}")' for name in columns.split())
     rows += db.execute(f"SELECT count(*), {sums} FROM {table}").fetchone()[0]
 rows += db.execute("SELECT sum(length(text)) * 0 FROM NVTX_EVENTS").fetchone()[0] or 0
-print(rows, time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(rows, time.process_time() - start, peak_mib())
 """
 
 
 def measured(code: str, path: Path) -> tuple[int, float, float]:
     """Rows, CPU seconds and peak MiB of a process of its own."""
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", PEAK + code, str(path)], capture_output=True, text=True, check=True)
     rows, seconds, peak = done.stdout.split()
     return int(rows), float(seconds), float(peak)
 

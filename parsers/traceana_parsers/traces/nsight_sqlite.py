@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -294,12 +294,11 @@ def _texts(column: str, listed: object, height: int) -> pl.Series:
 
     if not isinstance(listed, bytes):
         return pl.Series(column, [None], pl.String).new_from_index(0, height)
-    decode: Callable[[bytes], list[object]] = msgspec.json.Decoder(list).decode
     try:
-        values = decode(listed)
+        values = msgspec.json.decode(listed, type=list[str | None])
     except (msgspec.DecodeError, UnicodeDecodeError):  # bytes that are no UTF-8
         values = json.loads(listed.decode("utf-8", "replace"), strict=False)
-    return pl.Series(column, [v if v is None else str(v) for v in values], pl.String)
+    return pl.Series(column, values, pl.String)
 
 
 def _need_json(db: sqlite3.Connection) -> None:
