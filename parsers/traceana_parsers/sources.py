@@ -46,7 +46,7 @@ class Stream(Protocol):
     def read1(self, size: int, /) -> bytes:
         """Some bytes, at most about `size`; empty at the end."""
 
-    def __enter__(self) -> object:
+    def __enter__(self) -> Stream:
         """The stream itself."""
 
     def __exit__(

@@ -87,15 +87,15 @@ def refused(said: Said, *words: str) -> None:
         assert word in said.err, said.err
 
 
-def diagnosed(*arguments: object, stdin: bytes = b"") -> Any:
-    """The diagnosis as JSON; the terminal's and Markdown's reports must be drawn too."""
+def diagnosed(*arguments: object, stdin: bytes = b"", drawn: bool = False) -> Any:
+    """The diagnosis as JSON; with `drawn` the terminal's and Markdown's reports are drawn too."""
     said = traceana("diagnose", *arguments, "--format", "json", stdin=stdin)
     assert said.code == 0, said.err
     assert not re.search(r"\b(NaN|-?Infinity)\b", re.sub(r'"(?:[^"\\]|\\.)*"', "", said.out))
-    for form in ("terminal", "markdown"):
-        drawn = traceana("diagnose", *arguments, "--format", form, stdin=stdin)
-        assert drawn.code == 0, drawn.err
-        assert drawn.out
+    for form in ("terminal", "markdown") if drawn else ():
+        report = traceana("diagnose", *arguments, "--format", form, stdin=stdin)
+        assert report.code == 0, report.err
+        assert report.out
     return said.json
 
 

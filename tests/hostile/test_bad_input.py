@@ -261,7 +261,7 @@ NAMES = (
 def test_any_file_name_is_read_and_shown_harmlessly(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(LOG)
-    assert only_input(diagnosed(path))["recognised"] == LINES
+    assert only_input(diagnosed(path, drawn=True))["recognised"] == LINES
     said = traceana("ingest", path, "--out", tmp_path / "store")
     assert said.code == 0
     assert only_input(diagnosed(tmp_path / "store"))["recognised"] == LINES

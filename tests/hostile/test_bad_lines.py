@@ -36,7 +36,7 @@ def read(path: Path, data: bytes, table: str = "decode_samples") -> tuple[pl.Dat
 
 def report_of(path: Path, data: bytes) -> dict[str, object]:
     path.write_bytes(data)
-    diagnosis: dict[str, object] = diagnosed(path)
+    diagnosis: dict[str, object] = diagnosed(path, drawn=True)
     return diagnosis
 
 

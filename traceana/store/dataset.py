@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 MANIFEST = "run.json"
 STORE_SCHEMA = "traceana/store/1"
-_ROWS_PER_GROUP = 65_536
+_ROWS_PER_GROUP = 16_384  # at least; what waits to be written is most of the memory that reading a long log takes
+_FRAMES = 64  # small frames of a table that are kept apart
 _PLAIN_NAME = re.compile(r"[\w.-]{1,100}")
+_OURS = ("run=", ".writing-", ".replaced-")
 _TRIES, _PAUSE = 20, 0.02  # a run that is being replaced is away for less than `_PAUSE` seconds
 
 
@@ -138,11 +140,15 @@ class RunWriter:
 
     def add(self, table: str, frame: pl.DataFrame) -> None:
         """Take more rows of one table."""
+        import polars as pl
+
         pending = self._pending.setdefault(table, [])
         pending.append(frame)
         if sum(f.height for f in pending) >= _ROWS_PER_GROUP:
             with self._written():
                 self._flush(table)
+        elif len(pending) >= _FRAMES:
+            self._pending[table] = [pl.concat(pending, rechunk=True)]
 
     def flush(self) -> Tables:
         """Close all files and give the tables as written. Raises TraceanaError when they cannot be written."""
@@ -186,8 +192,8 @@ class RunWriter:
                 column_encoding=dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
             )
             self._writers[table] = writer
-        for frame in frames:
-            writer.write_table(frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
+        rows = pl.concat(frames)  # one row group: each costs memory until the file is closed
+        writer.write_table(rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
 
     def commit(self, run_id: str, manifest: Mapping[str, object]) -> Path:
         """Make the run visible as `run=<run_id>`, replacing one of the same id. Returns its folder.
@@ -241,7 +247,7 @@ def is_store(path: str) -> bool:
             folder = Path(path)
             if (folder / MANIFEST).is_file() or any(folder.glob(f"run=*/{MANIFEST}")):
                 return folder.is_dir()
-            if not any(folder.glob(".replaced-*")):
+            if not folder.is_dir() or not any(p.name.startswith(_OURS) for p in folder.iterdir()):
                 return False
         except (OSError, ValueError):  # a name that is too long, a folder that may not be entered: no store at least
             return False

@@ -1,0 +1,75 @@
+"""Small files that become large: memory stays bounded, whatever is inside."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.cli import environment
+from tests.hostile.logs import decode
+
+MEASURED = (
+    "import resource, sys\n"
+    "from traceana.cli.app import main\n"
+    "from traceana_parsers import sources\n"
+    "sources.MAX_LINE = 8 << 20\n"
+    "try: main()\n"
+    "except SystemExit as done: code = done.code\n"
+    "print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
+)
+SIZE = 300 << 20
+#: the program with its libraries takes about 150 MiB, a line of `MAX_LINE` some times its length
+BOUND = 450 << 10  # KiB
+
+BOMBS = {
+    "one repeated line": b"hello world, this is a line\n",
+    "one endless line": b"a",
+}
+
+
+def bomb(path: Path, piece: bytes) -> None:
+    chunk = piece * ((4 << 20) // len(piece))
+    member = gzip.compress(chunk, compresslevel=6)
+    with path.open("wb") as out:
+        for _ in range(SIZE // len(chunk) + 1):
+            out.write(member)
+
+
+@pytest.mark.parametrize("piece", BOMBS.values(), ids=BOMBS.keys())
+def test_a_gzip_bomb_is_read_in_bounded_memory(piece: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "bomb.log.gz"
+    bomb(path, piece)
+    assert path.stat().st_size < 4 << 20
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, "diagnose", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment(),
+        check=False,
+    )
+    code, kib = map(int, done.stderr.splitlines()[-1].split())
+    assert code == 2
+    assert done.stdout == ""
+    assert "none of its" in done.stderr
+    assert kib < BOUND
+
+
+def test_a_log_of_a_million_equal_bytes_on_known_lines_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "server.log.gz"
+    path.write_bytes(gzip.compress((decode(1) + " " * 1_000_000 + "\n").encode() * 20))
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, "diagnose", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(),
+        check=False,
+    )
+    code, kib = map(int, done.stderr.splitlines()[-1].split())
+    assert code == 0
+    assert kib < BOUND
