@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from traceana.store.dataset import Tables
     from traceana_parsers.interface import FileReport
 
+_INFLATED = 100  # repetitive logs shrink that much
 _IN_MEMORY = 64 << 20  # bytes of input read into memory; above that tables go through a temporary store
 
 
@@ -61,13 +62,13 @@ def load(paths: Sequence[str]) -> Iterator[Loaded]:
 
 
 def _size(paths: Sequence[str]) -> int:
-    """Bytes of the inputs; standard input counts as large, compressed files ten times."""
+    """Bytes of the inputs; standard input counts as large, compressed files a hundred times."""
     total = 0
     for source in expand(paths):
         if source.path == "-":
             return _IN_MEMORY + 1
         size = Path(source.path).stat().st_size
-        total += size * 10 if source.path.endswith((".gz", ".zst", ".xz", ".bz2")) else size
+        total += size * _INFLATED if source.path.endswith((".gz", ".zst", ".xz", ".bz2")) else size
     return total
 
 
@@ -79,6 +80,13 @@ def _check(reports: Sequence[FileReport]) -> None:
     more = f" (and {len(reports) - 1} more files)" if len(reports) > 1 else ""
     if first.problem:
         raise TraceanaError(f"{first.path}{more}: {first.problem}")
+    unread = sum(r.unread for r in reports)
+    if unread:
+        known = "1 line looks" if unread == 1 else f"{unread:,} lines look"
+        raise TraceanaError(
+            f"{first.path}{more}: {known} like lines of a known engine, but none could be read: they fit no known "
+            "form. Give the server's own log, unshortened; if it is that, its version is not known yet"
+        )
     shapes = "; ".join(f"{count}x {_printable(shape)!r}" for shape, count in first.shapes[:2])
     raise TraceanaError(
         f"{first.path}{more}: none of its {first.lines:,} lines is of a known engine (SGLang, vLLM, NCCL, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from traceana.facts.locate import Locator
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _PAIRS = 400
+_ROUNDING = 0.01  # lengths are printed with two places
 
 
 def printed_pairs(decode: pl.DataFrame) -> list[tuple[float, float]]:
@@ -169,3 +171,12 @@ def from_timers(cycles: pl.DataFrame, spec: Speculation, where: Locator) -> Acce
         n_samples=rows.height,
         evidence=evidence,
     )
+
+
+def within_ceiling(found: Acceptance) -> tuple[Acceptance, str | None]:
+    """Acceptance without its ceiling, and words for the contradiction, where the length is above k + 1."""
+    length, top = found.accept_length.value, found.ceiling
+    if length is None or top is None or length <= top + _ROUNDING:
+        return found, None
+    words = f"accept length {length:.2f} is above k + 1 = {top}: settings and stats lines are of different runs"
+    return replace(found, ceiling=None), words

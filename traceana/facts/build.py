@@ -14,6 +14,7 @@ from traceana.facts import (
     graphs,
     incidents,
     locate,
+    plausible,
     regimes,
     runs,
     settings,
@@ -38,14 +39,19 @@ def build(tables: Tables) -> Facts:
     decode, prefill, spec_rows = (tables.frame(t) for t in ("decode_samples", "prefill_samples", "spec_samples"))
     cycle_rows = tables.frame("cycles")
     where = locate.locator(inputs)
-    found = settings.settings(tables.frame("settings"), where)
+    decode, odd_decode = plausible.checked(decode, where)
+    prefill, odd_prefill = plausible.checked(prefill, where)
+    spec_rows, odd_spec = plausible.checked(spec_rows, where)
+    decode, setting_rows, plain_starts = runs.without_plain_starts(decode, spec_rows, tables.frame("settings"), where)
+    found = settings.settings(setting_rows, where)
     who = settings.identity(found, events, inputs["format"].to_list(), where)
     if who.engine.value == "sglang" and not who.version.known:
         who = replace(who, version_range=version_hint.sglang_range(decode, prefill))
     engine, left_out = runs.one_engine(who.engine.value, decode, spec_rows)
     decode = decode.filter(decode["engine"] == engine) if left_out else decode
     decode, plain_files = runs.one_run(decode, spec_rows, where)
-    left_out = " · ".join(text for text in (left_out, plain_files) if text) or None
+    odd = (odd_decode, odd_prefill, odd_spec)
+    left_out = " · ".join(text for text in (left_out, plain_files, plain_starts, *odd) if text) or None
     timers = cycles.timer_lines(cycle_rows, events)
     drafting = acceptance.drafting_lines(decode, spec_rows) or timers.drafting
     width = acceptance.inferred_width(decode) or timers.width
@@ -56,6 +62,8 @@ def build(tables: Tables) -> Facts:
     )
     if not earned.accept_length.known:
         earned = acceptance.from_timers(cycle_rows, spec, where) or earned
+    earned, beyond = acceptance.within_ceiling(earned)
+    left_out = " · ".join(text for text in (left_out, beyond) if text) or None
     view = regimes.with_levels(view)
     k = spec.k.value if spec.k.known else acceptance_counts.positions(spec_rows)
     per_request = k if spec.active.value else 0

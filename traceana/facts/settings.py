@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MAX_ROWS = 20_000
 _MAX_LITERAL = 4000
+_MAX_COUNT = 100_000  # ranks, steps, draft tokens
 _MAX_INT = (1 << 63) - 1  # no setting is larger, and no table holds more
 
 #: one name per fact, whatever an engine calls it; the first that is set wins
@@ -83,9 +84,14 @@ def _fact(found: Settings, key: str, kind: type) -> Fact[Any]:
     """The first setting known under one of the names of `key`, when its value is of `kind`."""
     for name in _NAMES[key]:
         row = found.get(name)
-        if row is not None and isinstance(row.parsed, kind) and not (kind is int and isinstance(row.parsed, bool)):
+        if row is not None and isinstance(row.parsed, kind) and (kind is not int or _is_count(row.parsed)):
             return Fact(row.parsed, Provenance.MEASURED, _evidence(row))
     return Fact(reason=f"no line of the log says {_NAMES[key][0]}")
+
+
+def _is_count(value: object) -> bool:
+    """Whether a value can be a number of ranks, steps or draft tokens."""
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MAX_COUNT
 
 
 def _evidence(row: Setting) -> tuple[Evidence, ...]:

@@ -97,7 +97,7 @@ def sglang(decode: pl.DataFrame, prefill: pl.DataFrame, starts: pl.DataFrame, sp
     reason = _reason(previous, prefills > 0)
     length = pl.col("accept_length_printed") if speculating else pl.lit(None, pl.Float64)
     earns = pl.coalesce(length, pl.lit(1.0))
-    running = pl.coalesce((pl.col("running") + previous) / 2, pl.col("running"))
+    running = pl.coalesce((pl.col("running").cast(pl.Float64) + previous) / 2, pl.col("running"))
     cycle = 1000.0 * earns * running / pl.col("gen_tps")
     return rows.with_columns(
         length.alias("accept_length"),

@@ -117,7 +117,8 @@ def sglang_accepted_share(
     Source: docs/arithmetic.md. UNO drafting (two tokens per cycle that are no drafts) is not covered.
     """
     if num_draft_tokens is None or num_draft_tokens < 2:
-        return Normalised(None, f"num_draft_tokens is {num_draft_tokens}: how many drafts a cycle had is not known")
+        said = "not known" if num_draft_tokens is None else str(num_draft_tokens)
+        return Normalised(None, f"num_draft_tokens is {said}: how many drafts a cycle had is not known")
     if accept_length is None:
         return _from_rate_alone(printed_rate, num_steps, num_draft_tokens, sglang_rate_definition(version))
     if not 1 <= accept_length <= num_draft_tokens + HALF_OF_TWO_DECIMALS:
