@@ -2,6 +2,8 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -137,3 +139,16 @@ def test_real_nsight_exports_are_read(path: Path) -> None:
     assert found.trace is not None
     assert sum(found.trace.categories.values()) > 0.9
     assert found.inputs[0].problem is None
+
+
+def test_a_log_is_spared_the_readers_of_traces() -> None:
+    code = (
+        "import sys\n"
+        "from traceana import api\n"
+        f"api.diagnose([{str(ROOT / 'fixtures' / 'demo' / 'server.log')!r}])\n"
+        "loaded = {m for m in sys.modules if m.startswith(('traceana_parsers.traces.', 'traceana.attribution.'))}\n"
+        "print(sorted(loaded & {'traceana_parsers.traces.kineto', 'traceana_parsers.traces.nsight_sqlite', "
+        "'traceana.attribution.analyse'}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "[]\n", done.stdout + done.stderr

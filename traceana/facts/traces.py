@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traceana.attribution.analyse import Attribution, analyse
 from traceana.attribution.model import BUCKETS, MIN_CYCLES, PHASES
 from traceana.facts.model import CycleFacts, CyclePart, Fact, LateRank, Provenance, TraceFacts, TracePhase
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from traceana.attribution.analyse import Attribution
     from traceana.store.dataset import Tables
 
 _MOST_CATEGORIES = 12
@@ -21,6 +21,10 @@ _NAMES = {"re_extend": "re-extend"}
 
 def trace_facts(tables: Tables, engine: str | None) -> TraceFacts | None:
     """Facts of the run's traces; None when it has none."""
+    if not tables.height("traces"):
+        return None  # logs alone are spared the import below
+    from traceana.attribution.analyse import analyse
+
     found = analyse(tables, engine)
     if found is None:
         return None

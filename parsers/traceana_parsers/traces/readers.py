@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -21,11 +23,23 @@ class TraceReader(Protocol):
         """Adds the file's rows to `sink`; what is wrong with it is in the report."""
 
 
-def _readers() -> tuple[TraceReader, ...]:
-    from traceana_parsers.traces import nsight_sqlite
+def _kineto() -> TraceReader:
     from traceana_parsers.traces.kineto import KinetoReader
 
-    return (KinetoReader(), nsight_sqlite)
+    return KinetoReader()
+
+
+def _nsight_sqlite() -> TraceReader:
+    from traceana_parsers.traces import nsight_sqlite
+
+    return nsight_sqlite
+
+
+#: how a file begins that a reader may take: spares logs, which may begin with `[` too, the import of the reader
+_READERS: tuple[tuple[re.Pattern[bytes], Callable[[], TraceReader]], ...] = (
+    (re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[\s*(?:[{\]]|$)|\{)"), _kineto),
+    (re.compile(rb"SQLite format 3\0"), _nsight_sqlite),
+)
 
 
 def reader_for(source: Source) -> TraceReader | None:
@@ -36,9 +50,12 @@ def reader_for(source: Source) -> TraceReader | None:
     if not Path(source.path).is_file():
         return None
     head = _head(source)
-    if head.lstrip()[:1] not in (b"{", b"[", b"S"):
-        return None  # the first byte spares most logs the import of the readers
-    return next((reader for reader in _readers() if reader.sniff(head, source.path)), None)
+    for begins, load in _READERS:
+        if begins.match(head):
+            reader = load()
+            if reader.sniff(head, source.path):
+                return reader
+    return None
 
 
 def _head(source: Source) -> bytes:
