@@ -19,6 +19,9 @@ from traceana.report.text import FAMILIES
 from traceana.rules.interface import Rule
 from traceana.rules.registry import doc, rules
 from traceana_parsers.schema import TABLES, Column
+from traceana_parsers.tables.bench import BENCH_TABLES
+from traceana_parsers.tables.logs import LOG_TABLES
+from traceana_parsers.tables.traces import TRACE_TABLES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -31,7 +34,6 @@ _CODE = re.compile(r"\b[A-Z]{3}\d{3}\b")
 #: a line end inside a paragraph; joined, so that no docstring line begins a list by chance
 _WRAPPED = re.compile(r"(?<=[^\n|])\n(?=[^\n#|])")
 #: where a table's rows come from, by the first column that tells
-_FROM_TRACES = {"start_ns", "tool", "name_id"}
 _TYPES = {"str": "text", "bool": "true/false", "ts": "time, ms", "list_f64": "list of f64"}
 
 
@@ -90,24 +92,27 @@ def output_of(command: str) -> str:
 
 def tables_page() -> str:
     """docs/tables.md."""
-    logs = {name: columns for name, columns in TABLES.items() if not _FROM_TRACES & {c.name for c in columns}}
-    traces = {name: columns for name, columns in TABLES.items() if name not in logs}
     parts = [
         "# Tables",
         "Every reader fills these tables, and `traceana ingest` writes them as Parquet: one folder per run, "
         "`STORE/run=NAME/TABLE/part-00000.parquet`, with the unit and the meaning of each column in the metadata of "
-        "its Arrow field. They are defined in `parsers/traceana_parsers/schema.py` and nowhere else.",
+        "its Arrow field. They are defined in `parsers/traceana_parsers/tables/` and nowhere else.",
         "A value that the input does not carry is null, never 0. Rows that came from text say where: `file_id`, "
         "`line` (from 1) and `byte_offset`. Types: i32 and i64 are whole numbers, f64 is a floating-point number, a "
         "time is the server's local clock in milliseconds.",
         "\n".join(f"- [{name}](#{name})" for name in TABLES),
-        *(f"## {name}\n\n{_table(columns)}" for name, columns in logs.items()),
+        *_sections(LOG_TABLES),
+        "# Tables of profiler traces",
+        "Times are whole nanoseconds.",
+        *_sections(TRACE_TABLES),
+        "# Tables of benchmark results and scrapes",
+        *_sections(BENCH_TABLES),
     ]
-    if traces:
-        parts.append("# Tables of profiler traces")
-        parts.append("Times are whole nanoseconds.")
-        parts += [f"## {name}\n\n{_table(columns)}" for name, columns in traces.items()]
     return _HEAD + "\n\n".join(parts) + "\n"
+
+
+def _sections(tables: dict[str, tuple[Column, ...]]) -> list[str]:
+    return [f"## {name}\n\n{_table(columns)}" for name, columns in tables.items()]
 
 
 def _table(columns: tuple[Column, ...]) -> str:
