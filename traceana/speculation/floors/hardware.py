@@ -1,0 +1,60 @@
+"""What is known of a GPU or a model by its name: `hardware.toml` and `models.toml` beside this module."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU: `system` names its curves in allreduce.csv, None where nobody measured; `memory_gbps` is the peak, GB/s."""
+
+    name: str
+    system: str | None
+    memory_gbps: float
+    link: str  # nvlink or pcie, as sold
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A model's transformer layers and hidden size."""
+
+    layers: int
+    hidden: int
+
+
+@cache
+def _table(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("traceana.speculation.floors").joinpath(name).read_text(encoding="utf-8"))
+
+
+def gpu(name: str) -> Gpu | None:
+    """The GPU that a device name speaks of, or None."""
+    for row in _table("hardware.toml")["gpu"]:
+        if re.search(row["pattern"], name, re.IGNORECASE):
+            return Gpu(row["name"], row.get("system"), float(row["memory_gbps"]), row["link"], row["source"])
+    return None
+
+
+def gpu_names() -> tuple[str, ...]:
+    """The GPUs that the table knows."""
+    return tuple(row["name"] for row in _table("hardware.toml")["gpu"])
+
+
+def shape(model: str) -> Shape | None:
+    """Layers and hidden size of a model by its name, or None; assumed, since a name is no proof."""
+    for row in _table("models.toml")["model"]:
+        if re.search(row["pattern"], model, re.IGNORECASE):
+            return Shape(row["layers"], row["hidden"])
+    return None
