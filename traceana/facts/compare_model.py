@@ -67,7 +67,7 @@ class WaterfallPart:
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """ms per token of one request (or per cycle, without known acceptance), split by cause; the parts add up exactly."""
+    """ms per token of one request (or per cycle, without acceptance), split by cause; the parts add up exactly."""
 
     per: str  # "token" or "cycle"
     before_ms: float
