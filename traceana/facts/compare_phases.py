@@ -53,7 +53,11 @@ def buckets(facts: Facts) -> Phases | None:
 
 
 def waterfall(
-    before: Facts, after: Facts, cycles: tuple[float, float] | None, tokens: tuple[float, float] | None
+    before: Facts,
+    after: Facts,
+    cycles: tuple[float, float] | None,
+    tokens: tuple[float, float] | None,
+    why_whole: str | None = None,
 ) -> Waterfall | None:
     """The difference in ms per token, split into acceptance and the cycle's parts.
 
@@ -62,10 +66,11 @@ def waterfall(
         after: those of the other one.
         cycles: both cycles in ms at the load that is compared: used where nothing splits them.
         tokens: tokens per cycle of both; None where they are not known, then the waterfall is per cycle.
+        why_whole: why the cycle is to stay one part, where the timed phases are of another load.
 
     None when neither phases nor cycles are known.
     """
-    split, why = _both(before, after)
+    split, why = _both(before, after) if why_whole is None else (None, why_whole)
     if split is None and cycles is None:
         return None
     if split is None:

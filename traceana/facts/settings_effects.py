@@ -112,6 +112,11 @@ def assumed_run_noise() -> float:
     return float(_data()["assumed_run_noise"]["value"])
 
 
+def assumed_figure_noise() -> float:
+    """The same for a bare figure: neither requests, windows nor repeats stand behind it."""
+    return float(_data()["assumed_figure_noise"]["value"])
+
+
 def machine_noise() -> tuple[tuple[float, float], str]:
     """By which factors the cycle of one and the same run was seen to change with the machine's load, and where."""
     row = _data()["machine_noise"]

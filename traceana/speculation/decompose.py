@@ -150,7 +150,7 @@ def _round_to_sum(values: list[Fraction], total: int) -> list[int]:
 def printed_sum(parts: Sequence[float], decimals: int) -> tuple[str, ...]:
     """The parts, then their sum, with so many decimals each, so that the printed parts add up to the printed sum.
 
-    The sum is rounded as usual; a part is off by less than one unit of its last digit. ValueError unless all are finite.
+    The sum is rounded as usual; a part is off by less than one unit of its last digit. ValueError unless finite.
     """
     if not all(map(math.isfinite, parts)):
         raise ValueError("only finite parts add up")
