@@ -33,6 +33,13 @@ def test_t_quantiles_are_those_of_the_tables(probability: float, freedom: int, p
     assert t_quantile(1 - probability, freedom) == pytest.approx(-printed, abs=6e-4)
 
 
+def test_between_whole_degrees_of_freedom_the_quantile_lies_between() -> None:
+    quantiles = [t_quantile(0.975, freedom) for freedom in (1, 1.2, 1.6, 2, 2.5, 3, 30, 30.5, 31)]
+    assert quantiles == sorted(quantiles, reverse=True)
+    # from the distribution with 1.5 degrees of freedom, integrated numerically
+    assert t_quantile(0.975, 1.5) == pytest.approx(6.2, abs=0.25)
+
+
 def test_no_t_quantile_without_a_degree_of_freedom() -> None:
     for probability, freedom in ((0.975, 0), (0.0, 3), (1.0, 3), (0.975, math.nan)):
         with pytest.raises(ValueError, match="t quantile"):

@@ -6,7 +6,7 @@ Only what both inputs say can differ; what one of them does not say is listed as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from traceana.facts.conditions import Conditions, LoadConditions
 from traceana.facts.model import Fact, Facts, Speculation
@@ -72,7 +72,7 @@ _ENGINE = _effect("engine", 4, _ALL, "another engine: its figures may be defined
 _VERSION = _effect("engine", 9, _ALL, "between releases acceptance and cycle have both become worse and better")
 _NCCL = _effect("communication", 21, ("cycle",), "another NCCL picks other protocols and graphs")
 _RANKS = _effect("engine", 8, ("cycle", "batch"), "another split of the work over GPUs", True)
-_SPECULATES = _effect("speculation", 6, ("acceptance", "cycle"), "one side drafts, the other does not")
+_SPECULATES = replace(_effect("speculation", 6, _ALL, "one side drafts, the other does not"), deliberate=True)
 _METHOD = effect_of("speculative_algorithm")
 _DRAFT_MODEL = effect_of("draft_model")
 _DRAFTS = effect_of("num_speculative_tokens")
@@ -146,8 +146,7 @@ def spec_words(facts: Facts) -> str:
 def _benchmarks(found: Found, alike: Sequence[tuple[LoadConditions, LoadConditions]]) -> None:
     """Conditions of the benchmark points both sides have; the worst of all loads counts."""
     if not alike:
-        for what in ("prompts", "output lengths", "temperature"):
-            found.unknown.append(f"{what} (server logs do not say)")
+        found.unknown.append("prompts, output lengths and temperature (no benchmark result of both sides says them)")
         return
     rows: tuple[tuple[str, Callable[[LoadConditions], object], Effect], ...] = (
         ("dataset", lambda c: c.dataset, _PROMPTS),

@@ -38,7 +38,7 @@ def _info(side: Side) -> SideInfo:
     doubts = [c.doubt for run in side.runs for c in run.conditions.loads if c.doubt]
     return SideInfo(
         name=side.name,
-        runs=tuple(run.paths for run in side.runs),
+        paths=tuple(run.paths for run in side.runs),
         engine=facts.identity.engine.value,
         version=facts.identity.version.value,
         model=facts.identity.model.value,
@@ -102,16 +102,17 @@ def _alike(before: Side, after: Side, matched: Sequence[Matched]) -> list[tuple[
 
 
 def _level(before: Side, after: Side, m: Matched) -> LevelComparison:
-    found = figures(m.before, m.after)
+    found = figures(m)
     product = factors(found)
     part = changed(product)
-    throughput, cycle = (interval(m.before, m.after, name) for name in ("throughput", "cycle"))
+    throughput, cycle = (interval(m, name) for name in ("throughput", "cycle"))
     decisive = throughput or cycle
     fast = speed(throughput, cycle)
     alone = _alone(m, decisive)
     if alone is not None:
         fast = "inconclusive"
     settle, settle_from = runs_to_settle(decisive, fast)
+    basis = words.basis_words(decisive, m.source, m.paired)
     return LevelComparison(
         concurrency=m.load.concurrency,
         context_tokens=m.load.context_tokens,
@@ -125,7 +126,7 @@ def _level(before: Side, after: Side, m: Matched) -> LevelComparison:
         repeats=_repeats(before, after, m, decisive),
         runs_needed=settle,
         runs_needed_from=settle_from,
-        notes=tuple(dict.fromkeys([*([alone] if alone else []), words.basis_words(decisive, m.source), *_notes(m)])),
+        notes=tuple(dict.fromkeys(note for note in (alone, basis, *_notes(m)) if note)),
     )
 
 

@@ -50,8 +50,9 @@ def comparable(found: Found, rows: Sequence[Difference], sides: tuple[Side, Side
     ]
     missing = [text for text in found.unknown if text.startswith(_NEEDED)]
     answer = "no" if unfair else "doubtful" if doubts or missing else "yes"
-    reasons = unfair or doubts or [f"not known: {', '.join(missing)}"] * bool(missing)
-    return Comparable(answer, tuple(dict.fromkeys(reasons)), tuple(found.same), tuple(found.unknown))
+    reasons = unfair or [*doubts, *missing]
+    unknown = [text for text in found.unknown if text not in reasons]
+    return Comparable(answer, tuple(dict.fromkeys(reasons)), tuple(found.same), tuple(unknown))
 
 
 def explanations(rows: Sequence[Difference], main: LevelComparison | None, unknown: Sequence[str]) -> tuple[str, ...]:
@@ -99,16 +100,11 @@ def next_step(
     fitting = [row for row in rows if row.sized.fit in ("all", "part")]
     if main.runs_needed is not None:
         runs = f"run each set-up {main.runs_needed} times in turn on an otherwise idle machine"
-        return f"{runs} ({main.runs_needed_from}; 80 % chance to see a difference of {_size(main)})"
+        return f"{runs} ({main.runs_needed_from})"
     if main.runs_needed_from is not None:
-        return f"a difference of {_size(main)} is too small to be seen: {main.runs_needed_from}"
+        return f"nothing affordable: more than a thousand runs ({main.runs_needed_from})"
     if fitting:
         return f"change {fitting[0].what} alone back to {fitting[0].before} and run again"
     if main.changed == "cycle" and None in timers:
         return "time the phases of both (traceana run, or a profile of each): it tells which part of the cycle grew"
     return None
-
-
-def _size(main: LevelComparison) -> str:
-    ratio = next((f.ratio for f in main.figures if f.name in ("throughput", "cycle") and f.ratio), 1.0)
-    return f"{abs(ratio - 1.0):.0%}"

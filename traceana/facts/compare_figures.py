@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from traceana.facts.bench_model import LoadPoint
+from traceana.facts.compare_levels import Matched
 from traceana.facts.compare_model import Factors, Figure
 from traceana.facts.model import Fact
+from traceana.facts.settings_effects import assumed_figure_noise
 from traceana.speculation.decompose import LogParts, log_ratio
-from traceana.speculation.noise import Answer, Measured, RatioInterval, judge, ratio_interval
+from traceana.speculation.noise import Answer, Basis, Measured, RatioInterval, judge, ratio_interval
 
 #: a part that moves the throughput by less than this did not move
 STILL = 0.02
@@ -26,12 +28,13 @@ class _Row:
     unit: str
     get: Callable[[LoadPoint], Fact[float]]
     column: str | None = None
+    timed: bool = False  # a throughput or time: as a bare figure it is taken to have an assumed spread
 
 
 _ROWS = (
-    _Row("throughput", "tok/s", lambda p: p.gen_tps, "ms_per_token"),
-    _Row("time per token", "ms", lambda p: p.tpot_ms, "ms_per_token"),
-    _Row("cycle", "ms", lambda p: p.cycle_ms, "cycle_ms"),
+    _Row("throughput", "tok/s", lambda p: p.gen_tps, "ms_per_token", True),
+    _Row("time per token", "ms", lambda p: p.tpot_ms, "ms_per_token", True),
+    _Row("cycle", "ms", lambda p: p.cycle_ms, "cycle_ms", True),
     _Row("tokens per cycle", "", lambda p: p.tokens_per_cycle, "tokens_per_cycle"),
     _Row("accept length", "", lambda p: p.accept_length, None),
     _Row("decoding at once", "", lambda p: p.decoding, None),
@@ -39,29 +42,36 @@ _ROWS = (
 )
 
 
-def figures(before: Sequence[LoadPoint], after: Sequence[LoadPoint]) -> tuple[Figure, ...]:
+def figures(m: Matched) -> tuple[Figure, ...]:
     """All figures that a side has; those both have with their ratio."""
-    return tuple(figure for row in _ROWS if (figure := _figure(row, before, after)) is not None)
+    return tuple(figure for row in _ROWS if (figure := _figure(row, m)) is not None)
 
 
-def _figure(row: _Row, before: Sequence[LoadPoint], after: Sequence[LoadPoint]) -> Figure | None:
-    sides = [measured(points, row.get, row.column) for points in (before, after)]
+def _figure(row: _Row, m: Matched) -> Figure | None:
+    sides = [measured(points, row.get, row.column) for points in (m.before, m.after)]
     if sides[0] is None and sides[1] is None:
         return None
     one, other = (None if side is None else side.value for side in sides)
     if sides[0] is None or sides[1] is None:
         return Figure(row.name, row.unit, one, other)
-    found = ratio_interval(sides[0], sides[1])
+    found = _ratio(row, sides[0], sides[1], m.paired)
     return Figure(
         row.name, row.unit, one, other, found.ratio, found.low, found.high, found.basis.value, judge(found).value
     )
 
 
-def interval(before: Sequence[LoadPoint], after: Sequence[LoadPoint], name: str) -> RatioInterval | None:
+def interval(m: Matched, name: str) -> RatioInterval | None:
     """The interval of one figure by its name; None where a side lacks it."""
     row = next(row for row in _ROWS if row.name == name)
-    one, other = (measured(points, row.get, row.column) for points in (before, after))
-    return None if one is None or other is None else ratio_interval(one, other)
+    one, other = (measured(points, row.get, row.column) for points in (m.before, m.after))
+    return None if one is None or other is None else _ratio(row, one, other, m.paired)
+
+
+def _ratio(row: _Row, one: Measured, other: Measured, paired: bool) -> RatioInterval:
+    found = ratio_interval(one, other, paired=paired)
+    if found.basis is Basis.NONE and row.timed:
+        return ratio_interval(one, other, assumed_sd=assumed_figure_noise())
+    return found
 
 
 def measured(

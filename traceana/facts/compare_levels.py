@@ -53,13 +53,14 @@ class Load:
 class Matched:
     """The points of one load, one per run and side, all of one kind where both sides have it.
 
-    `source`: requests, windows, points or mixed.
+    `source`: requests, windows, points or mixed. `paired`: both sides sent the same prompts in the same order.
     """
 
     load: Load
     before: tuple[LoadPoint, ...]
     after: tuple[LoadPoint, ...]
     source: str
+    paired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +139,20 @@ def _matched(load: Load, sides: tuple[Side, Side], points: list[list[list[LoadPo
             before, after = (
                 tuple(_only(run, side.name, load) for run in runs) for side, runs in zip(sides, chosen, strict=True)
             )
-            return Matched(load, before, after, name)
+            return Matched(load, before, after, name, name == "requests" and _paired(load, sides))
     before, after = (
         tuple(_only(run, side.name, load) for run in runs) for side, runs in zip(sides, points, strict=True)
     )
     return Matched(load, before, after, "mixed")
+
+
+def _paired(load: Load, sides: tuple[Side, Side]) -> bool:
+    """Whether the prompts of a load have the same lengths in the same order: then they are the same requests."""
+    lengths = [
+        {c.prompt_lengths for run in side.runs for c in run.conditions.loads if c.concurrency == load.concurrency}
+        for side in sides
+    ]
+    return len(lengths[0]) == 1 and lengths[0] == lengths[1] and None not in lengths[0]
 
 
 def _of_kind(points: Sequence[LoadPoint], source: PointSource, with_samples: bool) -> list[LoadPoint]:

@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class SideInfo:
-    """One side: the inputs of each of its runs, and who ran. `runs` counts separate inputs, not repeats within one."""
+    """One side: who ran, and the inputs of each of its runs (repeats within one file are no separate runs here)."""
 
     name: str
-    runs: tuple[tuple[str, ...], ...]
+    paths: tuple[tuple[str, ...], ...]
     engine: str | None
     version: str | None
     model: str | None
@@ -181,4 +181,3 @@ class Comparison:
 
     sides: tuple[SideInfo, ...]
     pairs: tuple[PairComparison, ...]
-    notes: tuple[str, ...] = field(default=())

@@ -48,6 +48,9 @@ def size(effect: Effect, change: Change) -> Sized:
     if change.part in _PARTS and effect.acts_on and change.part not in effect.acts_on:
         acts = " and ".join(effect.acts_on)
         return Sized("none", f"acts on {acts}, and what changed is {_the(change.part)}", provenance="derived")
+    if effect.deliberate:
+        words = "it is what is compared: drafts lengthen the cycle and earn tokens"
+        return Sized("all", words, provenance="derived")
     if effect.us_per_allreduce is not None:
         return _per_allreduce(effect, change)
     if effect.cycle_factor is not None:

@@ -10,7 +10,16 @@ from traceana.facts.compare_levels import Load, Side
 from traceana.facts.compare_model import Figure, LevelComparison, Waterfall
 from traceana.facts.compare_phases import timed, waterfall
 from traceana.facts.settings_effects import assumed_run_noise
-from traceana.speculation.noise import Basis, Measured, RatioInterval, judge, ratio_interval, runs_needed
+from traceana.speculation.noise import (
+    POWER,
+    SAME_WITHIN,
+    Basis,
+    Measured,
+    RatioInterval,
+    judge,
+    ratio_interval,
+    runs_needed,
+)
 
 
 def timer_levels(before: Side, after: Side) -> list[LevelComparison]:
@@ -98,13 +107,18 @@ def _figure(name: str, unit: str, pair: _Pair) -> Figure:
 
 
 def runs_to_settle(found: RatioInterval | None, fast: str) -> tuple[int | None, str | None]:
-    """Runs of each side that would settle it, where runs are what is missing."""
+    """Runs of each side that would settle it, where runs are what is missing, and what that was reckoned from.
+
+    A difference below `SAME_WITHIN` counts as one of that size: it would show that the sides are the same.
+    """
     if found is None or (found.basis is Basis.RUNS and fast != "inconclusive"):
         return None, None
+    wanted = max(found.ratio, 1.0 / found.ratio, 1.0 + SAME_WITHIN)
+    chance = f"{POWER:.0%} chance to see the difference"
     if found.basis is Basis.RUNS and found.sd_runs:
-        return runs_needed(found.ratio, found.sd_runs), f"the spread of the repeats, {found.sd_runs:.1%}"
-    assumed = assumed_run_noise()
-    return runs_needed(found.ratio, assumed), f"an assumed spread of {assumed:.0%} from run to run (none was measured)"
+        return runs_needed(wanted, found.sd_runs), f"{chance}; the repeats vary by {found.sd_runs:.1%}"
+    assumed = found.sd_runs or assumed_run_noise()
+    return runs_needed(wanted, assumed), f"{chance}; that runs vary by {assumed:.0%} is assumed"
 
 
 def waterfall_at(before: Side, after: Side, load: Load, figures: Sequence[Figure]) -> Waterfall | None:

@@ -95,18 +95,24 @@ def _part(figure: Figure | None, name: str, unit: str = "") -> str:
     return f"{name} {number(figure.before)} -> {number(figure.after)}{unit} ({times(figure.ratio)})"
 
 
-def basis_words(found: RatioInterval | None, source: str) -> str:
+def basis_words(found: RatioInterval | None, source: str, paired: bool = False) -> str:
     """What an interval rests on, and what is not in it."""
     parts = _SOURCES[source]
     if found is None or found.basis is Basis.NONE:
         return "one figure per side, without repeats, requests or windows: its noise is not known"
+    if found.basis is Basis.ASSUMED:
+        return (
+            "one figure per side, without repeats, requests or windows: the interval assumes that runs vary by "
+            f"{found.sd_runs or 0.0:.0%}"
+        )
     if found.basis is Basis.RUNS:
         spread = f"{found.sd_runs or 0.0:.1%} from run to run"
         if found.unrepeated:
             side = "first" if found.runs[0] == 1 else "second"
             return f"the {side} side was measured once and is taken to vary like the repeats of the other ({spread})"
         return f"the interval rests on {found.runs[0]} and {found.runs[1]} runs ({spread})"
-    return f"the interval rests on the {parts} of one run per side: what differs from run to run is not in it"
+    pairs = ", each against its twin on the other side (the same prompts)" if paired else ""
+    return f"the interval rests on the {parts} of one run per side{pairs}: what differs from run to run is not in it"
 
 
 def headline(names: tuple[str, str], levels: Sequence[LevelComparison], at: Sequence[str]) -> str:
@@ -121,10 +127,11 @@ def headline(names: tuple[str, str], levels: Sequence[LevelComparison], at: Sequ
         if there:
             pieces.append(f"{_SPEEDS[speed]} at {', '.join(_at(words, level) for words, level in there)}")
     said = f"{names[1]} against {names[0]}: {'; '.join(pieces)}."
-    parts = {level.changed for level in levels if level.speed in ("slower", "faster")}
-    if not parts or "unknown" in parts:
+    moved = [level for level in levels if level.changed not in ("nothing", "unknown")]
+    parts = {level.changed for level in moved if level.speed in ("slower", "faster")} or {v.changed for v in moved}
+    if not parts:
         return said
-    return f"{said} {_OVERALL.get(parts.pop(), _OVERALL['several']) if len(parts) == 1 else _OVERALL['several']}"
+    return f"{said} {_OVERALL[parts.pop()] if len(parts) == 1 else _OVERALL['several']}"
 
 
 _SPEEDS = {"slower": "slower", "faster": "faster", "same": "as fast", "inconclusive": "inconclusive"}

@@ -27,7 +27,7 @@ _VOCABULARY = (
     "code codes clear name severity confidence provenance schema format speculation limiter active method engine"
 )
 _OWN_WORDS = frozenset(_VOCABULARY.split())
-_PATH_FIELDS = frozenset({"path", "model", "draft_model"})
+_PATH_FIELDS = frozenset({"path", "paths", "model", "draft_model"})
 _VERSION_FIELDS = frozenset({"version", "nccl_version"})
 
 

@@ -94,7 +94,12 @@ def _exp(value: float) -> float:
 
 
 def ratio_interval(
-    before: Measured, after: Measured, *, assumed_sd: float | None = None, confidence: float = CONFIDENCE
+    before: Measured,
+    after: Measured,
+    *,
+    assumed_sd: float | None = None,
+    paired: bool = False,
+    confidence: float = CONFIDENCE,
 ) -> RatioInterval:
     """The ratio after / before and the range the noise allows.
 
@@ -102,6 +107,8 @@ def ratio_interval(
       that have repeats; a side measured once is taken to vary like the other one.
     - Else windows or requests of both: a block bootstrap of each mean, with the degrees of freedom of Welch and
       Satterthwaite. `assumed_sd`, of the logarithm from run to run, is added; it alone does where there are no parts.
+      `paired`: the parts of both are the same requests in the same order, so their ratios are drawn: what makes one
+      request slower than another on both sides is no noise then.
     - Else no interval.
 
     ValueError when a run's figure is not positive and finite, or a side has none.
@@ -116,15 +123,25 @@ def ratio_interval(
     if freedom >= 1:
         sd = _pooled_sd(before.runs, after.runs)
         return _interval(ratio, sd * math.sqrt(per_run), freedom, Basis.RUNS, counts, sd, confidence)
-    errors = [parts_error(side.parts) for side in (before, after)]
-    known = [error for error in errors if error is not None]
-    if assumed_sd is None and len(known) < 2:
+    if paired and len(before.parts) == len(after.parts):
+        wanted, known = 1, _known(_ratios(before.parts, after.parts))
+    else:
+        wanted, known = 2, _known(before.parts, after.parts)
+    if assumed_sd is None and len(known) < wanted:
         return RatioInterval(ratio, None, None, Basis.NONE, counts, confidence=confidence)
     between = (assumed_sd or 0.0) ** 2 * per_run
     variance = math.fsum([*(error.se**2 for error in known), between])
     freedom = _welch(known, variance)
     basis = Basis.PARTS if assumed_sd is None else Basis.ASSUMED
     return _interval(ratio, math.sqrt(variance), freedom, basis, counts, assumed_sd, confidence)
+
+
+def _known(*series: Sequence[float]) -> list[PartsError]:
+    return [error for values in series if (error := parts_error(values)) is not None]
+
+
+def _ratios(before: Sequence[float], after: Sequence[float]) -> list[float]:
+    return [b / a if a > 0 else math.nan for a, b in zip(before, after, strict=True)]
 
 
 def _pooled_sd(*sides: Sequence[float]) -> float:
