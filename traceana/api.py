@@ -16,9 +16,7 @@ from traceana.errors import TraceanaError
 from traceana_parsers.sources import SourceError, expand
 
 if TYPE_CHECKING:
-    from traceana.facts.compare_levels import Run
     from traceana.facts.model import Facts
-    from traceana.report.compare_report import CompareReport
     from traceana.report.diagnosis import Diagnosis
     from traceana.store.dataset import Tables
     from traceana_parsers.interface import FileReport
@@ -128,48 +126,6 @@ def diagnose(paths: Sequence[str], baseline: Sequence[str] = ()) -> Diagnosis:
     return diagnosis(facts, run_all(facts, base), base, run_all(base) if base is not None else ())
 
 
-#: a path and the words that choose one series of it (None: all)
-Chosen = tuple[str, str | None]
-
-
-def compare(sides: Sequence[Sequence[Sequence[Chosen]]]) -> tuple[CompareReport, tuple[FileReport, ...]]:
-    """The comparison of every side with the first one, and what became of all files.
-
-    Args:
-        sides: per side its repeated runs, per run its inputs.
-
-    Raises TraceanaError (exit code 2) when an input cannot be used, or a side holds several set-ups at one load.
-    """
-    from traceana.facts.compare import compare as compare_facts
-    from traceana.facts.compare_levels import Side
-    from traceana.report.compare_report import compare_report
-
-    reports: list[FileReport] = []
-    made = [
-        Side(chr(ord("A") + number) if number < 26 else f"side {number + 1}", tuple(run(r, reports) for r in runs))
-        for number, runs in enumerate(sides)
-    ]
-    return compare_report(compare_facts(made)), tuple(reports)
-
-
-def run(chosen: Sequence[Chosen], reports: list[FileReport]) -> Run:
-    """One run for a comparison: facts, conditions and timers; what became of its files is added to `reports`."""
-    from traceana.facts.build import build
-    from traceana.facts.compare_levels import Run
-    from traceana.facts.conditions import conditions
-    from traceana.facts.select_series import select_series
-    from traceana.facts.timer_series import timer_series
-
-    paths = [path for path, _ in chosen]
-    with load(paths) as loaded:
-        tables = loaded.tables
-        reports.extend(loaded.reports)
-        for path, words in chosen:
-            if words is not None:
-                tables = select_series(tables, words, path)
-        return Run(tuple(paths), build(tables), conditions(tables), timer_series(tables))
-
-
 @dataclass(frozen=True, slots=True)
 class Ingested:
     """What `ingest` wrote."""
@@ -198,7 +154,7 @@ def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Inges
             tables = writer.flush()
             rows = {name: tables.height(name) for name in TABLES}
             files: list[dict[str, object]] = [
-                {"path": r.path, "bytes": r.bytes, "lines": r.lines, "sha256": _hash(r.path)} for r in reports
+                {"path": r.path, "bytes": r.bytes, "lines": r.lines, "sha256": file_hash(r.path)} for r in reports
             ]
             name = run_id or _run_id(files)
             folder = writer.commit(
@@ -236,7 +192,7 @@ def _add_run_row(writer: object, tables: Tables, reports: Sequence[FileReport]) 
     writer.add("runs", pl.DataFrame([row], schema=polars_schema("runs"), orient="row", strict=False))
 
 
-def _hash(path: str) -> str | None:
+def file_hash(path: str) -> str | None:
     """SHA-256 of a file; None for standard input."""
     if path == "-":
         return None

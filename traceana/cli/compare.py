@@ -40,13 +40,13 @@ def compare(
 
     Example: traceana compare old.log+old.json new1.json,new2.json --format markdown -o post-mortem.md
     """
-    from traceana import api
+    from traceana import api_compare
     from traceana.report.compare import render
 
     if len(sides) < 2:
         raise TraceanaError("give at least two sides to compare, e.g. traceana compare old.log new.log")
     parsed = [[[with_words(path) for path in run] for run in runs_of(side)] for side in sides]
-    found, reports = api.compare(parsed)
+    found, reports = api_compare.compare(parsed)
     for entry in reports:
         output.keep(entry.path, out)
         if entry.problem:

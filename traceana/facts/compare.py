@@ -66,7 +66,7 @@ def _pair(before: Side, after: Side) -> PairComparison:
     found = compare_conditions(
         (before.facts, before.runs[0].conditions),
         (after.facts, after.runs[0].conditions),
-        _alike(before, after, matching.both),
+        alike(before, after, matching.both),
     )
     main = main_level(levels)
     rows = differences(found.raw, change_of(main))
@@ -86,7 +86,7 @@ def _pair(before: Side, after: Side) -> PairComparison:
     )
 
 
-def _alike(before: Side, after: Side, matched: Sequence[Matched]) -> list[tuple[LoadConditions, LoadConditions]]:
+def alike(before: Side, after: Side, matched: Sequence[Matched]) -> list[tuple[LoadConditions, LoadConditions]]:
     """Benchmark results of both sides at the loads that are compared, in pairs; all of them where no load is stated."""
     one, other = before.runs[0].conditions.loads, after.runs[0].conditions.loads
     wanted = {(m.load.concurrency, m.load.context_tokens) for m in matched}

@@ -21,7 +21,7 @@ _SMALL_BESIDE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class FigureRow:
     """One figure: how it is called, read, and which column of the samples shows its spread."""
 
     name: str
@@ -32,13 +32,13 @@ class _Row:
 
 
 _ROWS = (
-    _Row("throughput", "tok/s", lambda p: p.gen_tps, "ms_per_token", True),
-    _Row("time per token", "ms", lambda p: p.tpot_ms, "ms_per_token", True),
-    _Row("cycle", "ms", lambda p: p.cycle_ms, "cycle_ms", True),
-    _Row("tokens per cycle", "", lambda p: p.tokens_per_cycle, "tokens_per_cycle"),
-    _Row("accept length", "", lambda p: p.accept_length, None),
-    _Row("decoding at once", "", lambda p: p.decoding, None),
-    _Row("time to first token", "ms", lambda p: p.ttft_ms, None),
+    FigureRow("throughput", "tok/s", lambda p: p.gen_tps, "ms_per_token", True),
+    FigureRow("time per token", "ms", lambda p: p.tpot_ms, "ms_per_token", True),
+    FigureRow("cycle", "ms", lambda p: p.cycle_ms, "cycle_ms", True),
+    FigureRow("tokens per cycle", "", lambda p: p.tokens_per_cycle, "tokens_per_cycle"),
+    FigureRow("accept length", "", lambda p: p.accept_length, None),
+    FigureRow("decoding at once", "", lambda p: p.decoding, None),
+    FigureRow("time to first token", "ms", lambda p: p.ttft_ms, None),
 )
 
 
@@ -47,7 +47,7 @@ def figures(m: Matched) -> tuple[Figure, ...]:
     return tuple(figure for row in _ROWS if (figure := _figure(row, m)) is not None)
 
 
-def _figure(row: _Row, m: Matched) -> Figure | None:
+def _figure(row: FigureRow, m: Matched) -> Figure | None:
     sides = [measured(points, row.get, row.column) for points in (m.before, m.after)]
     if sides[0] is None and sides[1] is None:
         return None
@@ -62,12 +62,17 @@ def _figure(row: _Row, m: Matched) -> Figure | None:
 
 def interval(m: Matched, name: str) -> RatioInterval | None:
     """The interval of one figure by its name; None where a side lacks it."""
-    row = next(row for row in _ROWS if row.name == name)
+    row = figure_row(name)
     one, other = (measured(points, row.get, row.column) for points in (m.before, m.after))
     return None if one is None or other is None else _ratio(row, one, other, m.paired)
 
 
-def _ratio(row: _Row, one: Measured, other: Measured, paired: bool) -> RatioInterval:
+def figure_row(name: str) -> FigureRow:
+    """How a figure is read, by its name. StopIteration for a name that is none."""
+    return next(row for row in _ROWS if row.name == name)
+
+
+def _ratio(row: FigureRow, one: Measured, other: Measured, paired: bool) -> RatioInterval:
     found = ratio_interval(one, other, paired=paired)
     if found.basis is Basis.NONE and row.timed:
         return ratio_interval(one, other, assumed_sd=assumed_figure_noise())

@@ -28,7 +28,8 @@ _UNFELT_RANK = 45  # a variable that small allreduces do not feel
 class Effect:
     """One row of the table. `us_per_allreduce` is the most it does to one small allreduce, 0 where it does nothing.
 
-    `deliberate`: a comparison that has this difference is about it. `cycle_factor` is (least, most) by which the cycle was seen to grow; both None: its size is not known.
+    `cycle_factor` is (least, most) by which the cycle was seen to grow; both None: its size is not known.
+    `deliberate`: a comparison that has this difference is about it.
     """
 
     kind: str

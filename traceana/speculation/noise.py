@@ -99,12 +99,14 @@ def ratio_interval(
     *,
     assumed_sd: float | None = None,
     paired: bool = False,
+    least_freedom: int = 1,
     confidence: float = CONFIDENCE,
 ) -> RatioInterval:
     """The ratio after / before and the range the noise allows.
 
     - Repeats on a side: Student's t on logarithms with one standard deviation for both set-ups, pooled over the sides
-      that have repeats; a side measured once is taken to vary like the other one.
+      that have repeats; a side measured once is taken to vary like the other one. Only with `least_freedom` degrees of
+      freedom (runs of both - 2).
     - Else windows or requests of both: a block bootstrap of each mean, with the degrees of freedom of Welch and
       Satterthwaite. `assumed_sd`, of the logarithm from run to run, is added; it alone does where there are no parts.
       `paired`: the parts of both are the same requests in the same order, so their ratios are drawn: what makes one
@@ -120,7 +122,7 @@ def ratio_interval(
     counts = (len(before.runs), len(after.runs))
     per_run = 1.0 / counts[0] + 1.0 / counts[1]
     freedom: float = sum(counts) - 2
-    if freedom >= 1:
+    if freedom >= max(least_freedom, 1):
         sd = _pooled_sd(before.runs, after.runs)
         return _interval(ratio, sd * math.sqrt(per_run), freedom, Basis.RUNS, counts, sd, confidence)
     if paired and len(before.parts) == len(after.parts):
