@@ -22,6 +22,9 @@ else:
     import tomli as tomllib
 
 
+_TIMED = ("throughput", "time per token", "cycle", "verify")
+
+
 @cache
 def _data() -> tuple[tuple[Limit, ...], int, int]:
     data = tomllib.loads(files("traceana.facts").joinpath("check_limits.toml").read_text(encoding="utf-8"))
@@ -132,7 +135,8 @@ def _verify(side: Side) -> Measured | None:
 
 
 def _interval(limit: Limit, before: Measured, after: Measured, paired: bool, run_noise: float | None) -> RatioInterval:
-    bare = not before.parts and not after.parts and len(before.runs) == len(after.runs) == 1
+    timed = limit.figure in _TIMED
+    bare = timed and not before.parts and not after.parts and len(before.runs) == len(after.runs) == 1
     assumed = run_noise if run_noise is not None else max(limit.run_noise, assumed_figure_noise() if bare else 0.0)
     # as many runs as `repeats` and a new one leave repeats - 1 degrees of freedom
     return ratio_interval(before, after, assumed_sd=assumed, paired=paired, least_freedom=_data()[1] - 1)

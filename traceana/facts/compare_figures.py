@@ -36,7 +36,7 @@ _ROWS = (
     FigureRow("time per token", "ms", lambda p: p.tpot_ms, "ms_per_token", True),
     FigureRow("cycle", "ms", lambda p: p.cycle_ms, "cycle_ms", True),
     FigureRow("tokens per cycle", "", lambda p: p.tokens_per_cycle, "tokens_per_cycle"),
-    FigureRow("accept length", "", lambda p: p.accept_length, None),
+    FigureRow("accept length", "", lambda p: p.accept_length, "tokens_per_cycle"),
     FigureRow("decoding at once", "", lambda p: p.decoding, None),
     FigureRow("time to first token", "ms", lambda p: p.ttft_ms, None),
 )

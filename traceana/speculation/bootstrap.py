@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 #: fewer parts than this tell nothing of a spread
-MIN_PARTS = 3
+MIN_PARTS = 2
 DRAWS = 1000
 _MOST_CELLS = 4_000_000  # drawn values held at once by the median's bootstrap
 _SEED = 20
