@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from statistics import fmean
 
 from traceana.facts.check_model import Check, CheckLine, Limit
 from traceana.facts.comparable import compare_conditions
@@ -111,9 +112,9 @@ def _intervals(
     limit: Limit, loads: Sequence[Matched], baseline: Side, new: Side, run_noise: float | None
 ) -> list[tuple[str, _Found]]:
     """One figure at every load that both sides have it at."""
-    if limit.figure == "verify":
-        sides = [_verify(side) for side in (baseline, new)]
-        found = [("its timers", sides[0], sides[1], False)]
+    if limit.figure == "verify" or not loads:
+        sides = [_timed(side, limit.figure) for side in (baseline, new)]
+        found = [(_timers_load(baseline, new), sides[0], sides[1], False)]
     else:
         row = figure_row(limit.figure)
         found = [
@@ -127,11 +128,22 @@ def _intervals(
     ]
 
 
-def _verify(side: Side) -> Measured | None:
+def _timed(side: Side, figure: str) -> Measured | None:
+    """One figure of runs that have timers: verify, and where there is no load point the cycle and the accept length."""
+    if figure == "accept length":
+        lengths = [run.facts.acceptance.accept_length.value for run in side.runs]
+        return Measured(tuple(found for found in lengths if found)) if all(lengths) else None
     known = [run.timers for run in side.runs if run.timers is not None]
-    if not known:
+    if not known or figure not in ("verify", "cycle"):
         return None
-    return Measured(tuple(t.verify_mean_ms for t in known), known[0].verify_ms if len(known) == 1 else ())
+    if figure == "verify":
+        return Measured(tuple(t.verify_mean_ms for t in known), known[0].verify_ms if len(known) == 1 else ())
+    return Measured(tuple(fmean(t.total_ms) for t in known), known[0].total_ms if len(known) == 1 else ())
+
+
+def _timers_load(baseline: Side, new: Side) -> str:
+    batches = {run.timers.batch for side in (baseline, new) for run in side.runs if run.timers is not None}
+    return f"{batches.pop()} running" if len(batches) == 1 and None not in batches else "the timers' load"
 
 
 def _interval(limit: Limit, before: Measured, after: Measured, paired: bool, run_noise: float | None) -> RatioInterval:

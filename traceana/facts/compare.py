@@ -69,7 +69,7 @@ def _pair(before: Side, after: Side) -> PairComparison:
         alike(before, after, matching.both),
     )
     main = main_level(levels)
-    rows = differences(found.raw, change_of(main))
+    rows = differences(found.raw, change_of(main, (before, after)))
     fair = comparable(found, rows, (before, after))
     return PairComparison(
         before=before.name,

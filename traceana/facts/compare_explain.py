@@ -27,13 +27,16 @@ def main_level(levels: Sequence[LevelComparison]) -> LevelComparison | None:
     return max(levels, key=key, default=None)
 
 
-def change_of(main: LevelComparison | None) -> Change:
-    """Which part changed at that load, and both cycles."""
+def change_of(main: LevelComparison | None, sides: tuple[Side, Side]) -> Change:
+    """Which part changed at that load, both cycles, and over how many ranks."""
     if main is None:
         return Change("unknown")
     cycle = next((f for f in main.figures if f.name == "cycle"), None)
-    known = cycle is not None and cycle.before is not None and cycle.after is not None
-    return Change(main.changed, (cycle.before, cycle.after) if known else None)  # type: ignore[union-attr, arg-type]
+    cycles = None
+    if cycle is not None and cycle.before is not None and cycle.after is not None:
+        cycles = (cycle.before, cycle.after)
+    ranks = {side.facts.parallelism.tp.value for side in sides}
+    return Change(main.changed, cycles, ranks.pop() if len(ranks) == 1 else None)
 
 
 def comparable(found: Found, rows: Sequence[Difference], sides: tuple[Side, Side]) -> Comparable:
@@ -97,14 +100,15 @@ def next_step(
         return "measure both again with the same model, prompts, lengths and temperature"
     if main.speed == "same":
         return None
-    fitting = [row for row in rows if row.sized.fit in ("all", "part")]
+    fitting = [row for row in rows if row.sized.fit in ("all", "part") and row.kind != "speculation"]
+    if fitting and main.speed in _SURE:
+        runs = f", {main.runs_needed} times each" if main.runs_needed is not None else ""
+        return f"set {fitting[0].what} alone back to {fitting[0].before} and run both again{runs}"
     if main.runs_needed is not None:
         runs = f"run each set-up {main.runs_needed} times in turn on an otherwise idle machine"
         return f"{runs} ({main.runs_needed_from})"
     if main.runs_needed_from is not None:
         return f"nothing affordable: more than a thousand runs ({main.runs_needed_from})"
-    if fitting:
-        return f"change {fitting[0].what} alone back to {fitting[0].before} and run again"
     if main.changed == "cycle" and None in timers:
         return "time the phases of both (traceana run, or a profile of each): it tells which part of the cycle grew"
     return None

@@ -145,6 +145,7 @@ class Difference:
     unfair: bool
     rank: int
     sized: Sized
+    confirm: str | None = None  # what would show that it is the cause
 
 
 @dataclass(frozen=True, slots=True)

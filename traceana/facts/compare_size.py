@@ -11,16 +11,21 @@ from traceana.facts.settings_effects import Effect
 
 #: allreduces of one cycle in the largest models seen: two per layer of 61 to 94 layers, and the drafter's
 _MANY_ALLREDUCES = 200
+_RANKS_OF_MODEL = 8
 _PARTS = ("acceptance", "cycle", "batch")
 _ORDER = {"all": 0, "part": 0, "unknown": 0, "little": 1, "none": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What changed at the load that is explained: which part (see `compare_figures.changed`), and both cycles in ms."""
+    """What changed at the load that is explained: which part (see `compare_figures.changed`), and both cycles in ms.
+
+    `ranks` is the tensor-parallel size, None where it is not known or differs.
+    """
 
     part: str
     cycles: tuple[float, float] | None = None
+    ranks: int | None = None
 
 
 def differences(raw: Sequence[Raw], change: Change) -> tuple[Difference, ...]:
@@ -35,6 +40,7 @@ def differences(raw: Sequence[Raw], change: Change) -> tuple[Difference, ...]:
             unfair=row.effect.unfair,
             rank=row.effect.rank,
             sized=size(row.effect, change),
+            confirm=row.effect.confirm,
         )
         for row in raw
     ]
@@ -66,7 +72,10 @@ def _per_allreduce(effect: Effect, change: Change) -> Sized:
     us = effect.us_per_allreduce or 0.0
     if us == 0:
         return Sized("none", "does nothing to the small allreduces of a decode forward", 0.0, 0.0, source=effect.source)
+    if change.ranks == 1:
+        return Sized("none", "one GPU: a forward has no allreduce", 0.0, 0.0, provenance="derived")
     words = f"up to {us:.0f} us per small allreduce, {us / 10:.1f} ms per 100 of them"
+    words += "" if change.ranks in (None, _RANKS_OF_MODEL) else f" (that is of 8 ranks, here are {change.ranks})"
     if change.cycles is None:
         return Sized("unknown", words, source=effect.source)
     gap = abs(change.cycles[1] - change.cycles[0])

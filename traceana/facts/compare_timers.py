@@ -39,6 +39,7 @@ def timer_levels(before: Side, after: Side) -> list[LevelComparison]:
     settle, settle_from = runs_to_settle(cycle[2], fast)
     batches = {side.facts.cycle.batch for side in (before, after)}
     load = Load(before.facts.cycle.batch if len(batches) == 1 else None)
+    at = "in its timers" if load.concurrency is None else f"at {load.words}"
     notes = [words.basis_words(cycle[2], "timers")]
     if len(batches) > 1:
         notes.append("the timers are of different loads: " + " and ".join(f"{b or 'unknown'} running" for b in batches))
@@ -49,9 +50,7 @@ def timer_levels(before: Side, after: Side) -> list[LevelComparison]:
             source="timers",
             speed=fast,
             changed=part,
-            sentence=words.level_sentence(
-                (before.name, after.name), "by its cycle alone", fast, figures, product, part
-            ),
+            sentence=words.level_sentence((before.name, after.name), at, fast, figures, product, part),
             figures=tuple(figures),
             factors=product,
             waterfall=waterfall_at(before, after, load, figures),

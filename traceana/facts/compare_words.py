@@ -35,11 +35,22 @@ def _speed(names: tuple[str, str], at: str, speed: str, figures: Sequence[Figure
     if figure is None or figure.ratio is None or figure.before is None or figure.after is None:
         return f"No throughput or cycle that both sides have {at}."
     shown = f"{number(figure.before)} -> {number(figure.after)} {figure.unit} {interval_words(figure)}"
+    if figure.name == "cycle":
+        return f"{_cycle(names, speed, figure)} {at}: {shown}."
     if speed in ("faster", "slower"):
         return f"{after} is {times(figure.ratio)} {speed} than {before} {at}: {shown}."
     if speed == "same":
         return f"{after} is as fast as {before} {at}: {shown}."
     return f"Inconclusive {at}: {shown}."
+
+
+def _cycle(names: tuple[str, str], speed: str, figure: Figure) -> str:
+    """The headline where only cycles are known; a longer one is slower only if acceptance did not make up for it."""
+    before, after = names
+    if speed in ("faster", "slower") and figure.ratio is not None:
+        longer = "longer" if speed == "slower" else "shorter"
+        return f"{after}'s cycle is {times(figure.ratio)} {longer} than {before}'s"
+    return f"{after}'s cycle is as long as {before}'s" if speed == "same" else "Inconclusive"
 
 
 def interval_words(figure: Figure) -> str:
@@ -81,9 +92,12 @@ def _several(found: Factors) -> str:
         ("prefill, waiting and idle time", found.unexplained),
     )
     moved = sorted((r for r in rows if max(r[1], 1 / r[1]) > 1 + STILL), key=lambda r: -max(r[1], 1 / r[1]))
-    words = [f"{name} {times(factor)} {'faster' if factor > 1 else 'slower'}" for name, factor in moved]
-    first = f"{words[0][0].upper()}{words[0][1:]}"
-    return f"By parts: {', '.join([first, *words[1:]])}" if words else "Several small parts"
+    words = [f"{name} {_faster(factor)}" for name, factor in moved]
+    return f"By parts: {', '.join(words)}, together {_faster(found.throughput)}" if words else "Several small parts"
+
+
+def _faster(factor: float) -> str:
+    return f"{times(factor)} {'faster' if factor > 1 else 'slower'}"
 
 
 def _part(figure: Figure | None, name: str, unit: str = "") -> str:

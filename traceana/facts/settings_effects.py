@@ -6,7 +6,7 @@ The table is `settings_effects.toml` beside this module; sizes of NCCL's variabl
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
@@ -42,6 +42,7 @@ class Effect:
     us_per_allreduce: float | None = None
     cycle_factor: tuple[float, float] | None = None
     source: str | None = None
+    confirm: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ def _effect(row: dict[str, Any]) -> Effect:
         us_per_allreduce=row.get("us_per_allreduce"),
         cycle_factor=None if factor is None else (float(factor[0]), float(factor[1])),
         source=row.get("source"),
+        confirm=row.get("confirm"),
     )
 
 
@@ -87,20 +89,17 @@ def effect_of(name: str) -> Effect:
     row = variable(name)
     if row is None:
         return found
-    none = row.weight == "none"
-    return Effect(
-        kind=found.kind,
-        rank=_UNFELT_RANK if none else found.rank,
-        acts_on=found.acts_on,
-        why=row.note or found.why if none else found.why,
-        harmless=found.harmless,
-        us_per_allreduce=0.0 if none else row.small_allreduce_us,
-        source=_NCCL_MODEL
-        if row.small_allreduce_us
-        else "NCCL's sources: no effect below about 0.5 MB"
-        if none
-        else None,
-    )
+    if row.weight == "none":
+        return replace(
+            found,
+            rank=_UNFELT_RANK,
+            why=row.note or found.why,
+            us_per_allreduce=0.0,
+            source=_NCCL_SOURCES,
+            confirm=None,
+        )
+    us = row.small_allreduce_us
+    return replace(found, us_per_allreduce=us, source=_NCCL_MODEL if us else None)
 
 
 @cache

@@ -215,12 +215,13 @@ def _differences(pair: PairComparison, prefix: str) -> Section:
         Labelled(
             "",
             (
-                f"{number}. {row.what}: {row.before} -> {row.after} ({row.kind})",
-                f"explains: {row.sized.words}",
-                f"why: {row.why}" + (f" (source: {row.sized.source})" if row.sized.source else ""),
+                f"{row.what}: {row.before} -> {row.after} ({row.kind})",
+                f"explains: {row.sized.words}" + (f" (source: {row.sized.source})" if row.sized.source else ""),
+                f"why: {row.why}",
+                *([f"settle: {row.confirm}"] if row.confirm and row.sized.fit in ("all", "part") else []),
             ),
         )
-        for number, row in enumerate(pair.differences, 1)
+        for row in pair.differences
     )
     return Section(f"{prefix}Differences", aside="most suspicious first", lead=(more,) if more else (), texts=texts)
 
