@@ -93,7 +93,7 @@ def check(
         baseline_runs=len(baseline.runs),
         new=tuple(run.paths for run in new.runs),
         unfair=tuple(f"{row.what}: {row.before} / {row.after}" for row in raw if row.effect.unfair),
-        notes=_notes(lines, matching.only_before, matching.only_after),
+        notes=_notes(lines, matching.only_before, matching.only_after, run_noise),
     )
 
 
@@ -189,14 +189,18 @@ def _sentence(result: Result, lines: Sequence[CheckLine]) -> str:
     return f"Pass: none of {len(lines)} figures is worse than its limit."
 
 
-def _notes(lines: Sequence[CheckLine], only_before: Sequence[str], only_after: Sequence[str]) -> tuple[str, ...]:
+def _notes(
+    lines: Sequence[CheckLine], only_before: Sequence[str], only_after: Sequence[str], run_noise: float | None
+) -> tuple[str, ...]:
     notes = []
     assumed = {line.sd_runs for line in lines if line.basis == Basis.ASSUMED.value}
     if assumed:
-        spreads = ", ".join(f"{sd:.0%}" for sd in sorted(s for s in assumed if s is not None))
+        spreads = ", ".join(f"{sd:.3g} %" for sd in sorted(100.0 * s for s in assumed if s is not None))
+        how = "is assumed" if run_noise is None else "is taken as stated"
+        other = ", or state it with --run-noise" if run_noise is None else ""
         notes.append(
-            f"the spread from run to run is assumed ({spreads}): record {_data()[1]} runs of the baseline (--record), "
-            "and it is measured, or state it with --run-noise"
+            f"the spread from run to run {how} ({spreads}): record {_data()[1]} runs of the baseline (--record), and "
+            f"it is measured{other}"
         )
     for side, loads in (("baseline", only_before), ("new run", only_after)):
         if loads:

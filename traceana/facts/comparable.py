@@ -84,7 +84,7 @@ _SAMPLING = _effect("sampling", 3, ("acceptance",), "drafts are accepted less of
 _RATE = _effect("load", 7, ("batch",), "requests arrive differently, so other numbers of them run together")
 _TEXTS = _effect("prompts", 24, ("acceptance",), "the generated texts differ: other prompts, sampling, or numerics")
 _FAILED = _effect("load", 7, _ALL, "failed requests leave the others more room")
-_GRAPH = _effect("graphs", 15, ("cycle",), effect_of("disable_cuda_graph").why)
+_GRAPH = replace(effect_of("disable_cuda_graph"), rank=13)
 _STATED = _effect("communication", 19, ("cycle",), "which code runs the allreduces, as the ranks say")
 
 

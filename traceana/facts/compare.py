@@ -81,6 +81,7 @@ def _pair(before: Side, after: Side) -> PairComparison:
         harmless=found.harmless,
         only_before=matching.only_before,
         only_after=matching.only_after,
+        explained_at=None if main is None else main.concurrency,
         explanations=explanations(rows, main, found.unknown),
         next_step=next_step(main, fair, rows, [run.timers for side in (before, after) for run in side.runs]),
     )

@@ -18,11 +18,11 @@ _NEEDED = ("dataset", "prompts", "prompt tokens", "output tokens per request", "
 
 
 def main_level(levels: Sequence[LevelComparison]) -> LevelComparison | None:
-    """The load that the explanations speak of: the surest and largest change, else the largest."""
+    """The load that explanations speak of: the largest sure loss, else the largest sure change, else the largest."""
 
-    def key(level: LevelComparison) -> tuple[bool, float]:
+    def key(level: LevelComparison) -> tuple[bool, bool, float]:
         ratio = next((f.ratio for f in level.figures if f.name in ("throughput", "cycle") and f.ratio), 1.0)
-        return level.speed in _SURE, max(ratio, 1.0 / ratio)
+        return level.speed == "slower", level.speed in _SURE, max(ratio, 1.0 / ratio)
 
     return max(levels, key=key, default=None)
 

@@ -171,8 +171,8 @@ class PairComparison:
     harmless: int  # differences of no consequence (ports, paths) that are left out
     only_before: tuple[str, ...] = ()
     only_after: tuple[str, ...] = ()
+    explained_at: float | None = None  # the concurrency that explanations and sizes speak of
     explanations: tuple[str, ...] = ()  # what fits, in words, best first
-    notes: tuple[str, ...] = ()
     next_step: str | None = None  # the one thing that would settle it
 
 

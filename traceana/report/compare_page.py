@@ -191,7 +191,7 @@ def _settle(levels: Sequence[LevelComparison]) -> list[str]:
     for reckoned, by_number in texts.items():
         alone = len(levels) == 1
         numbers = [n if alone else f"{n} at {', '.join(at)}" for n, at in by_number.items()]
-        made.append(f"runs of each side that would settle it: {'; '.join(numbers)} ({reckoned})")
+        made.append(f"runs of each side that would make it sure: {'; '.join(numbers)} ({reckoned})")
     return made
 
 
@@ -223,9 +223,13 @@ def _differences(pair: PairComparison, prefix: str) -> Section:
         )
         for row in pair.differences
     )
-    return Section(f"{prefix}Differences", aside="most suspicious first", lead=(more,) if more else (), texts=texts)
+    lead = (more,) if more else ()
+    at = f"at {whole(pair.explained_at)} running" if pair.explained_at is not None and len(pair.levels) > 1 else ""
+    aside = ", ".join(text for text in ("most suspicious first", f"sized {at}" if at else "") if text)
+    return Section(f"{prefix}Differences", aside=aside, lead=lead, texts=texts)
 
 
 def _explanations(pair: PairComparison, prefix: str) -> Section | None:
     lead: Sequence[str] = (*pair.explanations, *([f"settle: {pair.next_step}"] if pair.next_step else []))
-    return Section(f"{prefix}What fits", lead=tuple(lead)) if lead else None
+    at = f" at {whole(pair.explained_at)}" if pair.explained_at is not None and len(pair.levels) > 1 else ""
+    return Section(f"{prefix}What fits{at}", lead=tuple(lead)) if lead else None
