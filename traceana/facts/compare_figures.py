@@ -138,21 +138,25 @@ def _shares(parts: LogParts) -> tuple[float, float, float, float] | None:
     )
 
 
+def moved(found: Factors) -> list[tuple[str, float]]:
+    """The parts that moved, with their factors, the largest first: acceptance, cycle, batch, outside (of cycles)."""
+    parts = (
+        ("acceptance", found.acceptance),
+        ("cycle", found.cycle),
+        ("batch", found.batch),
+        ("outside", found.unexplained),
+    )
+    sizes = {name: abs(math.log(factor)) for name, factor in parts}
+    least = max(STILL, _SMALL_BESIDE * max(sizes.values()))
+    return sorted(((n, f) for n, f in parts if sizes[n] > least), key=lambda part: -sizes[part[0]])
+
+
 def changed(found: Factors | None) -> str:
     """Which part moved: acceptance, cycle, batch, outside (of the cycles), several, nothing or unknown."""
     if found is None:
         return "unknown"
-    sizes = {
-        "acceptance": abs(math.log(found.acceptance)),
-        "cycle": abs(math.log(found.cycle)),
-        "batch": abs(math.log(found.batch)),
-        "outside": abs(math.log(found.unexplained)),
-    }
-    largest = max(sizes.values())
-    moved = [name for name, size in sizes.items() if size > max(STILL, _SMALL_BESIDE * largest)]
-    if not moved:
-        return "nothing"
-    return moved[0] if len(moved) == 1 else "several"
+    names = [name for name, _ in moved(found)]
+    return "nothing" if not names else names[0] if len(names) == 1 else "several"
 
 
 def speed(throughput: RatioInterval | None, cycle: RatioInterval | None) -> str:
