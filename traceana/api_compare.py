@@ -102,6 +102,8 @@ def check(
         found = first(made, against)
     else:
         raise TraceanaError(f"{against}: holds no run but the one to check")
+    if not found.lines and found.result != "first":
+        raise TraceanaError(" ".join((found.sentence, *found.notes)))
     if found.unfair and not allow_differences:
         raise TraceanaError(
             f"the new run and the baseline do not measure the same thing: {'; '.join(found.unfair)}. Repeat it as the "

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.facts.compare_builders import conditions, facts, point, run, side
+from traceana.errors import TraceanaError
 from traceana.facts.check import check, first, limits
 from traceana.facts.timer_series import TimerSeries
 from traceana.speculation.gate import Result, gate, overall
@@ -112,9 +113,11 @@ def test_a_run_with_shorter_answers_is_named_unfair() -> None:
     assert check(before, after, {}, None, "f").unfair == ("output tokens per request: 256 / 62.5",)
 
 
-def test_the_first_run_begins_the_baseline() -> None:
+def test_the_first_run_begins_the_baseline_if_it_has_a_figure() -> None:
     found = first(runs("new", (100.0,)), "store")
     assert (found.result, found.baseline_runs) == ("first", 0)
+    with pytest.raises(TraceanaError, match="no throughput, cycle or timer line"):
+        first(side("new", run(facts())), "store")
 
 
 def test_one_regression_fails_the_check_and_one_open_line_keeps_it_from_passing() -> None:

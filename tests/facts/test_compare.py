@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -13,6 +14,7 @@ from traceana.errors import TraceanaError
 from traceana.facts.bench_model import PointSource
 from traceana.facts.compare import compare
 from traceana.facts.conditions import Counters
+from traceana.facts.model import Facts, Provenance, TraceFacts, TracePhase
 
 FIVE = (61.0, 68.7, 51.6, 67.2, 60.2)
 
@@ -205,6 +207,44 @@ def test_phases_that_both_time_make_a_waterfall_that_adds_up_as_printed() -> Non
     assert last - first == change
     verify = next(part for part in waterfall.parts if part.name == "verify")
     assert verify.ms > 0.8 * waterfall.difference_ms
+
+
+def traced(wait: float) -> Facts:
+    """A run whose ledger has two ranks, one of which waits in the verify's allreduces."""
+    phases = tuple(
+        TracePhase(rank, 0, phase, 50, window_ms=sum(ms for _, ms in buckets), buckets=buckets)
+        for rank in (0, 1)
+        for phase, buckets in (
+            ("draft", (("compute", 1.5), ("launch_gap", 0.5))),
+            ("verify", (("compute", 12.0), ("allreduce_transfer", 3.0), ("allreduce_wait", wait * rank))),
+        )
+    )
+    no_skew = {"skew": "mixed", "skew_provenance": Provenance.MEASURED, "skew_reason": "", "late": (), "categories": ()}
+    trace = TraceFacts(
+        50,
+        "ranges",
+        Provenance.MEASURED,
+        phases,
+        instances=1,
+        ranks=2,
+        transfer_ms=None,
+        wait_ms=None,
+        notes=(),
+        **no_skew,
+    )
+    return replace(facts(point(90, cycle=17.0 + wait / 2)), trace=trace)
+
+
+def test_traces_of_both_runs_split_the_difference_by_phase_and_bucket() -> None:
+    waterfall = pair(run(traced(0.0)), run(traced(8.0))).levels[0].waterfall
+    parts = {part.name: part.ms for part in waterfall.parts}
+    assert set(parts) == {
+        "acceptance", "draft: compute", "draft: launch gap", "verify: compute", "verify: allreduce transfer",
+        "verify: allreduce wait",
+    }  # fmt: skip
+    assert parts["verify: allreduce wait"] == pytest.approx(4.0 / 2.0)  # mean of two ranks, 2 tokens a cycle
+    assert sum(parts.values()) == pytest.approx(waterfall.difference_ms, abs=1e-12)
+    assert [name for name, ms in parts.items() if ms] == ["verify: allreduce wait"]
 
 
 def test_phases_of_another_load_are_not_taken_for_this_one() -> None:

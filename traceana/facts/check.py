@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from statistics import fmean
 
+from traceana.errors import TraceanaError
 from traceana.facts.check_model import Check, CheckLine, Limit
 from traceana.facts.comparable import compare_conditions
 from traceana.facts.compare import alike
@@ -98,9 +99,15 @@ def check(
 
 
 def first(new: Side, where: str) -> Check:
-    """The check of a run that begins a baseline: there is nothing to hold it against yet."""
+    """The check of a run that begins a baseline: there is nothing to hold it against yet.
+
+    TraceanaError when it holds no figure that a later run could be held against.
+    """
     points = sum(len(run.facts.points) for run in new.runs)
-    loads = f"{points} load point{'' if points == 1 else 's'}"
+    timers = sum(run.timers is not None for run in new.runs)
+    if not points and not timers:
+        raise TraceanaError("the new run holds no throughput, cycle or timer line that a later one could be checked by")
+    loads = f"{points} load point{'' if points == 1 else 's'}" if points else "timer lines"
     sentence = f"No baseline yet: the new run begins it, with {loads}."
     return Check("first", sentence, (), where, 0, tuple(run.paths for run in new.runs))
 
