@@ -154,7 +154,7 @@ def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Inges
             tables = writer.flush()
             rows = {name: tables.height(name) for name in TABLES}
             files: list[dict[str, object]] = [
-                {"path": r.path, "bytes": r.bytes, "lines": r.lines, "sha256": _hash(r.path)} for r in reports
+                {"path": r.path, "bytes": r.bytes, "lines": r.lines, "sha256": file_hash(r.path)} for r in reports
             ]
             name = run_id or _run_id(files)
             folder = writer.commit(
@@ -192,7 +192,7 @@ def _add_run_row(writer: object, tables: Tables, reports: Sequence[FileReport]) 
     writer.add("runs", pl.DataFrame([row], schema=polars_schema("runs"), orient="row", strict=False))
 
 
-def _hash(path: str) -> str | None:
+def file_hash(path: str) -> str | None:
     """SHA-256 of a file; None for standard input."""
     if path == "-":
         return None

@@ -1,4 +1,4 @@
-"""docs/cli.md lists every field of the JSON document, with its type, and none that is not there."""
+"""docs/cli.md lists every field of the JSON documents, with its type, and none that is not there."""
 
 import dataclasses
 import types
@@ -7,6 +7,8 @@ import typing
 import pytest
 
 from tests.docs.pages import DOCS, rows, section
+from traceana.report.check_report import CheckReport
+from traceana.report.compare_report import CompareReport
 from traceana.report.diagnosis import Diagnosis
 
 WORDS = {str: "text", int: "integer", float: "number", bool: "true/false"}
@@ -41,7 +43,11 @@ def word(hint: object) -> str:
     return WORDS.get(hint) or hint.__name__
 
 
-@pytest.mark.parametrize("kind", classes(Diagnosis, {}).values(), ids=lambda kind: kind.__name__)
+DOCUMENTS = (Diagnosis, CompareReport, CheckReport)
+KINDS = {name: kind for document in DOCUMENTS for name, kind in classes(document, {}).items()}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.__name__)
 def test_every_field_is_documented_with_its_type(kind: type) -> None:
     table = rows(section(DOCS / "cli.md", f"### {kind.__name__}"))
     hints = typing.get_type_hints(kind)

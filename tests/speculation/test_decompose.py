@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceana.speculation.decompose import log_ratio, shapley_ms_per_token, variance_shares
+from traceana.speculation.decompose import log_ratio, printed_sum, shapley_ms_per_token, variance_shares
 
 figures = st.floats(1e-3, 1e6)
 pairs = st.tuples(figures, figures)
@@ -167,3 +167,32 @@ def test_nothing_can_be_said_of_one_window_or_of_throughput_that_does_not_move()
         variance_shares([1.0, 2.0], [1.0], [1.0, 2.0])
     with pytest.raises(ValueError, match="finite"):
         variance_shares([1.0, math.nan], [1.0, 2.0], [1.0, 2.0])
+
+
+@given(st.lists(st.floats(-1e6, 1e6), max_size=9), st.integers(0, 4))
+def test_printed_parts_add_up_to_the_printed_sum(parts, decimals):
+    *shown, total = printed_sum(parts, decimals)
+    assert sum(map(Fraction, shown), Fraction()) == Fraction(total)
+    unit = Fraction(1, 10**decimals)
+    assert abs(Fraction(total) - sum(map(Fraction, parts), Fraction())) <= unit / 2
+    assert all(abs(Fraction(text) - Fraction(part)) < unit for text, part in zip(shown, parts, strict=True))
+
+
+def test_three_thirds_print_as_one():
+    assert sorted(printed_sum([1 / 3, 1 / 3, 1 / 3], 2)) == ["0.33", "0.33", "0.34", "1.00"]
+    assert printed_sum([-1.25, 0.25], 0) == ("-1", "0", "-1")
+    with pytest.raises(ValueError, match="finite"):
+        printed_sum([math.nan], 1)
+
+
+def test_a_phase_split_into_buckets_keeps_its_total():
+    phases = ({"draft": 2.0, "verify": 20.0}, {"draft": 2.5, "verify": 30.0})
+    buckets = (
+        {"draft": 2.0, "verify compute": 12.0, "verify wait": 8.0},
+        {"draft": 2.5, "verify compute": 11.0, "verify wait": 19.0},
+    )
+    whole, split = (shapley_ms_per_token(before, after, 2.0, 2.4) for before, after in (phases, buckets))
+    assert split.acceptance_ms == pytest.approx(whole.acceptance_ms, rel=1e-12)
+    parts = dict(split.phases)
+    assert parts["verify compute"] + parts["verify wait"] == pytest.approx(dict(whole.phases)["verify"], rel=1e-12)
+    assert parts["verify wait"] > 0 > parts["verify compute"]

@@ -11,6 +11,8 @@ import typer
 
 from traceana import __version__
 from traceana.cli.breakeven import breakeven
+from traceana.cli.check import check
+from traceana.cli.compare import compare
 from traceana.cli.diagnose import diagnose
 from traceana.cli.explain import explain
 from traceana.cli.ingest import ingest
@@ -26,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: drawing it with rich doubles the start-up time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (diagnose, ledger, breakeven, ingest, explain):
+for command in (diagnose, compare, check, ledger, breakeven, ingest, explain):
     app.command()(command)
 app.command(
     "report",

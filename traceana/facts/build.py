@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from traceana.facts import (
     acceptance,
     acceptance_counts,
+    bench,
     capacity,
     collectives,
     cycles,
     graphs,
     incidents,
     locate,
+    log_points,
     plausible,
     regimes,
     runs,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 def build(tables: Tables) -> Facts:
     """All facts of a run. Needs the tables `inputs`, `decode_samples`, `prefill_samples`, `spec_samples`, `cycles`,
-    `events` and `settings`; each may be empty."""
+    `events`, `settings`, `bench_points` and `bench_requests`; each may be empty."""
     inputs, events = tables.frame("inputs"), tables.frame("events")
     decode, prefill, spec_rows = (tables.frame(t) for t in ("decode_samples", "prefill_samples", "spec_samples"))
     cycle_rows = tables.frame("cycles")
@@ -88,6 +90,10 @@ def build(tables: Tables) -> Facts:
         incidents=incidents.incidents(events, where),
         last_seen=incidents.last_seen({"events": events, "decode_samples": decode, "prefill_samples": prefill}, where),
         stability=stability.stability(view, events, where),
+        points=(
+            *bench.points(tables.frame("bench_points"), tables.frame("bench_requests"), where),
+            *log_points.points(view, levels, engine, spec, earned),
+        ),
         left_out=left_out,
     )
     trace = traces.trace_facts(tables, who.engine.value)

@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from traceana.facts.bench_model import LoadPoint
 
 T = TypeVar("T")
 
@@ -533,6 +536,7 @@ class Facts:
     last_seen: tuple[RankActivity, ...] = ()
     stability: Stability = field(default_factory=Stability)
     trace: TraceFacts | None = None
+    points: tuple[LoadPoint, ...] = ()  # load points of benchmark results, then of the log's regimes
     left_out: str | None = None  # what of the inputs does not belong to this run, in words
 
     def regime(self, running: int) -> Regime | None:

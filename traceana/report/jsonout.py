@@ -18,7 +18,12 @@ def render(diagnosis: Diagnosis, *, width: int | None = None, color: bool = Fals
     Absent knowledge, NaN and infinity are null. Characters that are invisible or control a terminal are written as
     `\\uXXXX`; half surrogates, which JSON readers refuse, become U+FFFD. The other arguments change nothing.
     """
-    return _indented(map_texts(diagnosis, _encodable))
+    return render_document(diagnosis)
+
+
+def render_document(document: object) -> str:
+    """Any dataclass of plain data as JSON, as `render` writes a Diagnosis."""
+    return _indented(map_texts(document, _encodable))
 
 
 def render_trace(diagnosis: Diagnosis) -> str:

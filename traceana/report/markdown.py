@@ -45,7 +45,11 @@ def render(diagnosis: Diagnosis, *, width: int | None = None, color: bool = Fals
 
     `width` and `color` change nothing.
     """
-    page = compose(diagnosis)
+    return render_page(compose(diagnosis), redacted=redacted)
+
+
+def render_page(page: Page, *, redacted: bool = False) -> str:
+    """Any page as GitHub Markdown, ending with a newline, at most `LIMIT` characters."""
     text = ""
     for budget in _BUDGETS:
         text = _Writer(budget).page(page, redacted)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from ipaddress import IPv6Address
+from typing import TypeVar
 
 from traceana.report import secret_shapes as known
 from traceana.report.diagnosis import Diagnosis
 from traceana.report.escape import FIELD_LIMIT
 from traceana.report.paths import PathShortener
 from traceana.report.walk import map_texts
+
+T = TypeVar("T")
 
 #: how much of a field is looked at; what is kept of it is at most FIELD_LIMIT characters
 _WINDOW = 2 * FIELD_LIMIT
@@ -24,7 +27,7 @@ _VOCABULARY = (
     "code codes clear name severity confidence provenance schema format speculation limiter active method engine"
 )
 _OWN_WORDS = frozenset(_VOCABULARY.split())
-_PATH_FIELDS = frozenset({"path", "model", "draft_model"})
+_PATH_FIELDS = frozenset({"path", "paths", "model", "draft_model"})
 _VERSION_FIELDS = frozenset({"version", "nccl_version"})
 
 
@@ -39,9 +42,16 @@ class Redactor:
         self._paths = PathShortener(self._learn_user)
 
     def diagnosis(self, diagnosis: Diagnosis) -> Diagnosis:
-        """A copy without secrets. Texts are read twice: names learnt late are replaced early too."""
-        map_texts(diagnosis, self._field)
-        return map_texts(diagnosis, self._field)
+        """A copy of a Diagnosis without secrets."""
+        return self.document(diagnosis)
+
+    def document(self, document: T) -> T:
+        """A copy of any dataclass of plain data without secrets.
+
+        Texts are read twice: names learnt late are replaced early too.
+        """
+        map_texts(document, self._field)
+        return map_texts(document, self._field)
 
     def text(self, text: str) -> str:
         """The text without secrets, at most `FIELD_LIMIT` characters of it. Names learnt so far are replaced."""

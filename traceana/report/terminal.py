@@ -42,9 +42,14 @@ def render(diagnosis: Diagnosis, *, width: int | None = None, color: bool = Fals
 
     With `color` False there is not a single escape sequence in it.
     """
+    return render_page(compose(diagnosis), width=width, color=color, redacted=redacted)
+
+
+def render_page(page: Page, *, width: int | None = None, color: bool = False, redacted: bool = False) -> str:
+    """Any page as text; the arguments are those of `render`."""
     columns = min(max(width or _DEFAULT_WIDTH, _MIN_WIDTH), _MAX_WIDTH)
     canvas = _Canvas(columns, color)
-    _page(canvas, compose(diagnosis))
+    _page(canvas, page)
     if redacted:
         canvas.blank()
         canvas.hang("", "Redacted: names, addresses, paths, keys and prompts are replaced.", style="dim")

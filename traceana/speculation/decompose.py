@@ -147,6 +147,25 @@ def _round_to_sum(values: list[Fraction], total: int) -> list[int]:
     return rounded
 
 
+def printed_sum(parts: Sequence[float], decimals: int) -> tuple[str, ...]:
+    """The parts, then their sum, with so many decimals each, so that the printed parts add up to the printed sum.
+
+    The sum is rounded as usual; a part is off by less than one unit of its last digit. ValueError unless finite.
+    """
+    if not all(map(math.isfinite, parts)):
+        raise ValueError("only finite parts add up")
+    scale = 10**decimals
+    exact = [Fraction(part) * scale for part in parts]
+    total = round(sum(exact, Fraction()))
+    return tuple(_decimal(unit, decimals) for unit in (*_round_to_sum(exact, total), total))
+
+
+def _decimal(units: int, decimals: int) -> str:
+    """A whole number of last digits as a decimal number."""
+    whole, rest = divmod(abs(units), 10**decimals)
+    return ("-" if units < 0 else "") + (f"{whole}.{rest:0{decimals}d}" if decimals else f"{whole}")
+
+
 @dataclass(frozen=True, slots=True)
 class VarianceShares:
     """Shares of the variance of ln(gen_tps): acceptance + cycle + other = 1. A share is negative when it offsets.

@@ -276,13 +276,22 @@ def open_run(path: str) -> tuple[Tables, dict[str, Any]]:
     raise TraceanaError(f"{path}: no run to read, or another process keeps replacing it; try again")
 
 
+def run_folders(path: str) -> list[Path]:
+    """The folders of all runs of a store, the one written last first; of a run's own folder that one."""
+    folder = Path(path)
+    if (folder / MANIFEST).is_file():
+        return [folder]
+    found = [(p.stat().st_mtime_ns, p.parent) for p in folder.glob(f"run=*/{MANIFEST}")]
+    return [run for _, run in sorted(found, reverse=True)]
+
+
 def _run_folder(folder: Path) -> Path:
     if (folder / MANIFEST).is_file():
         return folder
-    runs = [(p.stat().st_mtime_ns, p.parent) for p in folder.glob(f"run=*/{MANIFEST}")]
+    runs = run_folders(str(folder))
     if not runs:
         raise FileNotFoundError(folder)
-    return max(runs)[1]
+    return runs[0]
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from traceana_parsers.tables.columns import WHERE, Column
 
+_TIMES = (
+    ("ttft", "time to first token"),
+    ("tpot", "time per output token after the first"),
+    ("itl", "gap between streamed chunks (a cycle under speculation); see `itl_of`"),
+    ("e2e", "time of a whole request"),
+)
+_STATISTICS = ("mean", "median", "p90", "p95", "p99", "std")
+
 BENCH_TABLES: dict[str, tuple[Column, ...]] = {
     "bench_points": (
         *WHERE,
@@ -12,8 +20,13 @@ BENCH_TABLES: dict[str, tuple[Column, ...]] = {
         Column(
             "series", "str", "", "which of several set-ups in one file: a column's or a table's title, a tag, a label"
         ),
+        Column("label", "str", "", "the row's or run's own words, e.g. `Run 3/5` or `single request, 256 tokens`"),
+        Column("warmup", "bool", "", "true for a warm-up run, which is no measurement"),
         Column("ts", "ts", "", "time of the measurement, where written"),
         Column("model", "str", "", "model as written"),
+        Column("backend", "str", "", "server or endpoint kind as written, e.g. vllm, sglang-oai"),
+        Column("dataset", "str", "", "dataset as written"),
+        Column("temperature", "f64", "", "sampling temperature, where written"),
         Column("speculative", "bool", "", "true or false where the file says whether it speculated"),
         Column("k", "i32", "tokens", "draft tokens per cycle, where written"),
         Column("num_steps", "i32", "", "draft steps, where written (SGLang)"),
@@ -34,41 +47,51 @@ BENCH_TABLES: dict[str, tuple[Column, ...]] = {
         Column("chunks", "i64", "", "gaps between streamed chunks of all requests (an engine step each), where kept"),
         *(
             Column(f"{what}_{which}_ms", "f64", "ms", f"{which} {meaning}")
-            for what, meaning in (
-                ("ttft", "time to first token"),
-                ("tpot", "time per output token after the first"),
-                ("itl", "gap between streamed chunks; per token where the tool says so"),
-                ("e2e", "time of a whole request"),
-            )
-            for which in ("mean", "median", "p90", "p99", "std")
+            for what, meaning in _TIMES
+            for which in _STATISTICS
         ),
+        Column("itl_of", "str", "", "what the ITL columns are per: chunk, token, or null where that cannot be told"),
         Column("step_ms", "f64", "ms", "engine step or cycle, where the tool measures it"),
         Column("accept_length_printed", "f64", "tokens", "accept length as written"),
         Column("accept_rate_printed", "f64", "ratio", "acceptance rate as written, 0 ... 1"),
+        Column(
+            "accept_scope",
+            "str",
+            "",
+            "what the acceptance covers: run, lifetime (of the server) or snapshot (a window)",
+        ),
+        Column("tokens_per_cycle_printed", "f64", "tokens", "tokens per request per engine step, as written"),
+        Column("cycles", "i64", "", "verify forwards x requests, where counted"),
         Column("drafts", "i64", "", "requests x steps that had a draft, where counted"),
         Column("drafted", "i64", "tokens", "drafted tokens, where counted"),
         Column("accepted", "i64", "tokens", "accepted draft tokens, where counted"),
         Column("per_position", "list_f64", "ratio", "unconditional acceptance per draft position, position 0 first"),
+        Column("texts", "str", "", "digest of the generated texts in order, where kept; equal where the texts are"),
+        Column("doubt", "str", "", "what contradicts itself in the point as written, in one line"),
         Column("attrs", "str", "", "everything else that was written about the point, as a JSON object"),
     ),
     "bench_requests": (
         *WHERE,
-        Column("point", "i32", "", "the point of the same file that the request belongs to"),
-        Column("request", "i32", "", "number of the request within the point"),
+        Column("point", "i32", "", "the point of the same file that the request belongs to; null for lone responses"),
+        Column("request", "i32", "", "number of the request within the point, or of the response within the file"),
         Column("start_s", "f64", "s", "when it was sent, on the tool's own clock"),
         Column("input_tokens", "i64", "tokens", "prompt tokens"),
         Column("output_tokens", "i64", "tokens", "output tokens"),
         Column("ttft_ms", "f64", "ms", "time to first token"),
         Column("decode_ms", "f64", "ms", "time from the first to the last chunk"),
+        Column("e2e_ms", "f64", "ms", "time of the whole request"),
         Column("chunks", "i32", "", "gaps between streamed chunks"),
         Column("cycles", "i32", "", "verify forwards, where the engine reports them"),
+        Column("drafted", "i64", "tokens", "drafted tokens, where the engine reports them"),
+        Column("accepted", "i64", "tokens", "accepted draft tokens, where the engine reports them"),
         Column("histogram", "list_f64", "cycles", "cycles by number of accepted drafts, 0 first, where reported"),
+        Column("text", "str", "", "digest of the generated text, where kept"),
         Column("error", "str", "", "why it failed, start of the text, untrusted"),
     ),
     "metrics": (
         *WHERE,
         Column("scrape", "i32", "", "number of the scrape within its file, from 0"),
-        Column("ts", "ts", "", "time of the scrape: written, or the file's own"),
+        Column("ts", "ts", "", "time of the scrape: written (then UTC), or the file's own for its last scrape"),
         Column("name", "str", "", "metric name with its suffix (_total, _sum, _count, _bucket)"),
         Column("labels", "str", "", "labels as a JSON object, sorted by key"),
         Column("kind", "str", "", "counter, gauge, histogram, summary or untyped"),
@@ -86,6 +109,7 @@ BENCH_TABLES: dict[str, tuple[Column, ...]] = {
         Column("time_us", "f64", "us", "time of one call"),
         Column("algbw_gbps", "f64", "GB/s", "size / time"),
         Column("busbw_gbps", "f64", "GB/s", "bus bandwidth as nccl-tests defines it"),
+        Column("wrong", "i64", "", "wrong results, where checked"),
         Column("series", "str", "", "which of several set-ups in one file, e.g. a protocol"),
     ),
 }

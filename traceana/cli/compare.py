@@ -1,0 +1,55 @@
+"""`traceana compare`: what changed between two or more runs, whether it is real, and what could explain it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from traceana.cli import output
+from traceana.cli.diagnose import ReportFormat
+from traceana.cli.sides import runs_of, with_words
+from traceana.errors import TraceanaError
+
+
+def compare(
+    sides: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A B [C...]",
+            help="Set-ups to compare: a file, folder or store each; FILE+FILE is one run, RUN,RUN repeats of it, "
+            "FILE#WORDS one series of a table.",
+        ),
+    ],
+    output_format: Annotated[
+        ReportFormat, typer.Option("--format", help="terminal, markdown (safe to paste) or json.")
+    ] = ReportFormat.TERMINAL,
+    out: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
+    ] = None,
+    redact: Annotated[
+        bool | None,
+        typer.Option(
+            "--redact/--no-redact", help="Hide addresses, names, tokens, prompts. On for markdown.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Say what changed between runs: acceptance or the cycle, whether it is real or noise, and what could explain it.
+
+    Every side is compared with the first one, load by load. Repeated runs make the answer sure.
+
+    Example: traceana compare old.log+old.json new1.json,new2.json --format markdown -o post-mortem.md
+    """
+    from traceana import api_compare
+    from traceana.report.compare import render
+
+    if len(sides) < 2:
+        raise TraceanaError("give at least two sides to compare, e.g. traceana compare old.log new.log")
+    parsed = [[[with_words(path) for path in run] for run in runs_of(side)] for side in sides]
+    found, reports = api_compare.compare(parsed)
+    for entry in reports:
+        output.keep(entry.path, out)
+        if entry.problem:
+            output.note(f"{entry.path}: {entry.problem}")
+    width = output.width() if out is None else None
+    output.write(render(found, output_format.value, redact=redact, width=width, color=output.color(out)), out)

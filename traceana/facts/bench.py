@@ -1,0 +1,156 @@
+"""Benchmark rows to load points: repeats together, the twin of a printed block left out.
+
+A point that nobody can use (no throughput, no time per token, no step) is left out here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traceana.facts import bench_acceptance as acceptance
+from traceana.facts import bench_figures as figures
+from traceana.facts.bench_model import LoadPoint, PointSource, Samples
+from traceana.facts.locate import Locator
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: tools whose rows somebody wrote down, as opposed to results a program wrote
+_WRITTEN = ("table", "run_list")
+#: what makes two rows repeats of one measurement
+_KEY = (
+    "tool", "series", "speculative", "k", "num_steps", "topk", "num_draft_tokens",
+    "concurrency", "request_rate", "context_tokens", "output_length",
+)  # fmt: skip
+_MOST_POINTS = 4000
+_SAMPLES = 400
+_SAME = 0.002  # a printed block rounds what the file beside it has in full
+
+
+def points(rows: pl.DataFrame, requests: pl.DataFrame, where: Locator) -> tuple[LoadPoint, ...]:
+    """Load points of `bench_points` rows (with their `bench_requests`), by series and load; at most 4,000."""
+    usable = _usable(rows)
+    if not usable.height:
+        return ()
+    kept = _without_twins(usable)
+    samples = _samples(requests.join(kept.select("file_id", "point"), on=["file_id", "point"], how="semi"))
+    found = []
+    for _, group in kept.group_by(_KEY, maintain_order=True):
+        made = _point(group.to_dicts(), samples, where)
+        if made is not None:
+            found.append(made)
+        if len(found) >= _MOST_POINTS:
+            break
+    return tuple(sorted(found, key=_order))
+
+
+def _order(point: LoadPoint) -> tuple[object, ...]:
+    return (point.series or "", point.context_tokens or 0, point.concurrency or 0, point.k or 0, point.tool)
+
+
+def _usable(rows: pl.DataFrame) -> pl.DataFrame:
+    """Measurements only: no warm-up, and at least one figure of speed that is finite and above zero."""
+    import polars as pl
+
+    speeds = ("output_tps", "user_tps", "tpot_mean_ms", "tpot_median_ms", "itl_mean_ms", "itl_median_ms", "step_ms")
+    cleaned = rows.with_columns(
+        pl.when(pl.col(name).is_finite() & (pl.col(name) > 0)).then(pl.col(name)).alias(name) for name in speeds
+    ).with_columns(pl.when(pl.col("speculative").eq(False).fill_null(False)).then(0).otherwise(pl.col("k")).alias("k"))
+    counted = (pl.col("output_tokens") > 0) & (pl.col("duration_s") > 0)
+    any_speed = pl.any_horizontal(*(pl.col(name).is_not_null() for name in speeds), counted.fill_null(False))
+    return cleaned.filter(~pl.col("warmup").fill_null(False) & any_speed)
+
+
+def _without_twins(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row where a result file and its printed block were both given: the one with more figures.
+
+    Twins have the same tool, load and tokens, and throughputs that agree within rounding; two runs never do.
+    """
+    import polars as pl
+
+    richness = pl.sum_horizontal(pl.all().exclude("attrs").is_not_null().cast(pl.Int32))
+    key = [*_KEY, "requests", "output_tokens"]
+    ranked = (
+        rows.with_row_index("_at")
+        .with_columns(richness.alias("_rich"))
+        .sort([*key, "output_tps", "_rich"], descending=[False] * (len(key) + 1) + [True])
+    )
+    close = (pl.col("output_tps") / pl.col("output_tps").shift(1).over(key) - 1.0).abs() < _SAME
+    same_time = (pl.col("duration_s") / pl.col("duration_s").shift(1).over(key) - 1.0).abs() < _SAME
+    other_file = pl.col("file_id") != pl.col("file_id").shift(1).over(key)
+    twin = (close & same_time & other_file & pl.col("output_tokens").is_not_null()).fill_null(False)
+    grouped = ranked.with_columns((~twin).cum_sum().over(key).alias("_run"))
+    best = grouped.sort("_rich", descending=True).unique([*key, "_run"], keep="first", maintain_order=True)
+    return best.sort("_at").drop("_at", "_rich", "_run")
+
+
+def _samples(requests: pl.DataFrame) -> dict[tuple[int, int], Samples]:
+    """Per (file, point): time per token, tokens per chunk and time per chunk of its requests, by start."""
+    import polars as pl
+
+    after_first = pl.col("output_tokens") - 1
+    good = requests.filter((pl.col("output_tokens") > 1) & (pl.col("decode_ms") > 0) & pl.col("error").is_null())
+    ordered = good.sort("file_id", "point", "start_s", "request", nulls_last=True).with_columns(
+        (pl.col("decode_ms") / after_first).alias("ms"),
+        pl.when(pl.col("chunks") > 0).then(after_first / pl.col("chunks")).alias("tokens"),
+        pl.when(pl.col("chunks") > 0).then(pl.col("decode_ms") / pl.col("chunks")).alias("cycle"),
+        pl.int_range(pl.len()).over("file_id", "point").alias("at"),
+        pl.len().over("file_id", "point").alias("n"),
+    )
+    thinned = ordered.filter(pl.col("at") % ((pl.col("n") + _SAMPLES - 1) // _SAMPLES) == 0)
+    return {
+        (file_id, point): Samples("request", group["n"][0], *(_all(group[name]) for name in ("ms", "tokens", "cycle")))
+        for (file_id, point), group in thinned.group_by("file_id", "point", maintain_order=True)
+    }
+
+
+def _all(column: pl.Series) -> tuple[float, ...]:
+    """The column; () when a value is missing."""
+    return () if column.null_count() else tuple(column.to_list())
+
+
+def _point(rows: list[dict[str, Any]], samples: dict[tuple[int, int], Samples], where: Locator) -> LoadPoint | None:
+    """One point of the rows that repeat a measurement."""
+    first = rows[0]
+    written = first["tool"] in _WRITTEN
+    rows = figures.without_copies(rows) if written else rows
+    found = figures.figures(rows, where)
+    if found.gen_tps.value is None and found.cycle_ms.value is None:
+        return None
+    own = [samples[key] for row in rows if (key := (row["file_id"], row["point"])) in samples]
+    return LoadPoint(
+        source=PointSource.TABLE if written else PointSource.BENCH,
+        tool=first["tool"] or "unknown",
+        series=first["series"],
+        speculative=acceptance.speculates(rows),
+        concurrency=None if first["concurrency"] is None else float(first["concurrency"]),
+        decoding=found.decoding,
+        context_tokens=first["context_tokens"],
+        output_length=first["output_length"],
+        request_rate=first["request_rate"] if first["concurrency"] is None else None,
+        gen_tps=found.gen_tps,
+        user_tps=found.user_tps,
+        ttft_ms=found.ttft_ms,
+        tpot_ms=found.tpot_ms,
+        itl_ms=found.itl_ms,
+        latency_kind=found.latency_kind,
+        tokens_per_chunk=found.tokens_per_chunk,
+        accept_length=found.accept_length,
+        accept_rate=found.accept_rate,
+        per_position=acceptance.per_position(rows, where),
+        tokens_per_cycle=found.tokens_per_cycle,
+        cycle_ms=found.cycle_ms,
+        k=acceptance.draft_tokens(rows),
+        num_steps=first["num_steps"],
+        topk=first["topk"],
+        num_draft_tokens=first["num_draft_tokens"],
+        runs=figures.run_values(rows),
+        samples=own[0] if len(own) == 1 else None,
+        requests=figures.count(rows, "requests"),
+        failed=figures.count(rows, "failed"),
+        duration_s=figures.total(rows, "duration_s"),
+        input_tokens=figures.count(rows, "input_tokens"),
+        output_tokens=figures.count(rows, "output_tokens"),
+        notes=figures.notes(rows),
+        evidence=tuple(where.at(row) for row in rows[:8]),
+    )

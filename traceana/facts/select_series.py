@@ -1,0 +1,44 @@
+"""One of several set-ups in one benchmark file, chosen by words of its series or label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceana.errors import TraceanaError
+from traceana.store.dataset import Tables
+from traceana_parsers.schema import TABLES
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SHOWN = 8
+
+
+def select_series(tables: Tables, words: str, path: str) -> Tables:
+    """The tables with the benchmark points whose series or label contains `words`, whatever the case.
+
+    TraceanaError when none does; it names those there are.
+    """
+    import polars as pl
+
+    points = tables.frame("bench_points")
+    text = pl.concat_str("series", "label", separator=" ", ignore_nulls=True).str.to_lowercase()
+    chosen = points.filter(text.str.contains(words.lower(), literal=True))
+    if not chosen.height:
+        raise TraceanaError(f"{path}: no series or label contains {words!r}; there are: {_names(points)}")
+    frames = {name: [tables.frame(name)] for name in TABLES}
+    frames["bench_points"] = [chosen]
+    frames["bench_requests"] = [
+        tables.frame("bench_requests").join(chosen.select("file_id", "point"), on=["file_id", "point"], how="semi")
+    ]
+    return Tables(frames)
+
+
+def _names(points: pl.DataFrame) -> str:
+    found = [
+        " ".join(part for part in row if part)
+        for row in points.select("series", "label").unique(maintain_order=True).iter_rows()
+    ]
+    named = [name for name in found if name]
+    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+    return ", ".join(named[:_SHOWN]) + more if named else "none with a name"
