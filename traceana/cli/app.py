@@ -15,6 +15,7 @@ from traceana.cli.check import check
 from traceana.cli.compare import compare
 from traceana.cli.diagnose import diagnose
 from traceana.cli.explain import explain
+from traceana.cli.floor import floor
 from traceana.cli.ingest import ingest
 from traceana.cli.ledger import ledger
 from traceana.errors import EXIT_INTERRUPTED, EXIT_UNUSABLE, TraceanaError
@@ -28,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: drawing it with rich doubles the start-up time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (diagnose, compare, check, ledger, breakeven, ingest, explain):
+for command in (diagnose, compare, check, ledger, breakeven, floor, ingest, explain):
     app.command()(command)
 app.command(
     "report",

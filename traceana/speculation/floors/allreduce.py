@@ -73,11 +73,11 @@ def curves() -> tuple[Curve, ...]:
     sizes = [int(cell) for cell in next(rows)[6:]]
     return tuple(
         Curve(
-            *row[:5],
-            int(row[5]),
-            tuple((size, float(cell)) for size, cell in zip(sizes, row[6:], strict=True) if cell),
+            *(system, device, library, version, mode),
+            ranks=int(ranks),
+            points=tuple((size, float(cell)) for size, cell in zip(sizes, cells, strict=True) if cell),
         )
-        for row in rows
+        for system, device, library, version, mode, ranks, *cells in rows
     )
 
 

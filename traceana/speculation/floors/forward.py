@@ -62,5 +62,5 @@ def weight_read_ms(gpu: Gpu, weight_bytes_per_gpu: float) -> float:
 
 
 def launch_ms(kernels: int) -> tuple[float, float]:
-    """Host time to launch a forward's kernels one by one, in ms: low and high. A CUDA graph replaces them by one launch."""
+    """Host time to launch a forward's kernels one by one, in ms, low and high; a CUDA graph needs one launch."""
     return kernels * LAUNCH_US[0] / 1000, kernels * LAUNCH_US[1] / 1000

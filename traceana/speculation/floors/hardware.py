@@ -17,7 +17,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU: `system` names its curves in allreduce.csv, None where nobody measured; `memory_gbps` is the peak, GB/s."""
+    """A GPU: `system` names its curves in allreduce.csv (None: not measured); `memory_gbps` is the peak in GB/s."""
 
     name: str
     system: str | None

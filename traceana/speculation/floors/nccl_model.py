@@ -1,7 +1,7 @@
-"""NCCL's own latency model, for what a protocol or a path would cost (NCCL source, src/graph/tuning.cc, 2.18 to 2.28).
+"""NCCL's own latency model, for what a protocol would cost (NCCL source, src/graph/tuning.cc, 2.18 to 2.28).
 
-`time = base[algorithm][protocol] + steps x hop[link][algorithm][protocol]`, with 2 (n - 1) steps for an allreduce inside a
-node. It holds for messages so small that bandwidth does not matter; it is modelled, never measured.
+`time = base[algorithm][protocol] + steps x hop[link][algorithm][protocol]`, with 2 (n - 1) steps for an allreduce
+inside a node. It holds for messages so small that bandwidth does not matter; it is modelled, never measured.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HOP_US = {
 
 
 def latency_us(ranks: int, link: str, protocol: str, algorithm: str = "ring") -> float:
-    """Latency of a small allreduce inside one node, in us. Raises ValueError for fewer than 2 ranks or unknown words."""
+    """Latency of a small allreduce inside one node, in us. ValueError for fewer than 2 ranks or unknown words."""
     if ranks < 2:
         raise ValueError(f"an allreduce has at least 2 ranks, not {ranks}")
     if link not in LINKS or protocol not in PROTOCOLS or algorithm not in ALGORITHMS:
@@ -33,7 +33,7 @@ def latency_us(ranks: int, link: str, protocol: str, algorithm: str = "ring") ->
 
 @dataclass(frozen=True, slots=True)
 class PathCost:
-    """What one allreduce costs more on a worse path or protocol than on the good one, in us, and from where it is known."""
+    """How much longer one allreduce takes on a worse path or protocol, in us, and from where that is known."""
 
     name: str
     low_us: float
