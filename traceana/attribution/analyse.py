@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traceana.attribution.capture_quality import count_trace, judge_capture
+from traceana.attribution.cycle_contents import comm_kernels, copies
 from traceana.attribution.cycles import cycles_of_replays, cycles_of_scopes
+from traceana.attribution.host_waits import host_waits
 from traceana.attribution.late import late_arrivals, late_ranks
 from traceana.attribution.ledger import build_ledger
 from traceana.attribution.model import CaptureNote, Ledger, SkewVerdict
@@ -34,6 +36,9 @@ class Attribution:
     and phase, cycles and the median host span (`host_span_ns`) with collectives per cycle (`collectives`, text) and the
     time in them; `late`: see late.late_ranks; `categories`: family, category, total_ns of kernels, most first;
     `source`: where the cycles come from; `provenance`: measured, or derived from the pattern of graph launches.
+    Inside cycles: `rounds`, one row per cycle and timeline (file_id, rank, pid, device, cycle, batch, tokens,
+    host_start_ns, host_end_ns, window_ns; device and window null without GPU work); `waits`, see host_waits.HOST_WAITS;
+    `comm`, see cycle_contents.COMM_KERNELS; `copies`, see cycle_contents.COPIES.
     """
 
     phases: pl.DataFrame
@@ -46,6 +51,10 @@ class Attribution:
     cycles: int
     source: str
     provenance: str
+    rounds: pl.DataFrame
+    waits: pl.DataFrame
+    comm: pl.DataFrame
+    copies: pl.DataFrame
 
 
 def analyse(tables: Tables, engine: str | None = None) -> Attribution | None:
@@ -59,7 +68,7 @@ def analyse(tables: Tables, engine: str | None = None) -> Attribution | None:
     found = {name: tables.frame(name) for name in _TABLES}
     names = tables.frame("names")
     kinds = names.select("file_id", "name_id").hstack(
-        classify(names["name"]).select("family", "category", "collective")
+        classify(names["name"]).select("family", "category", "collective", "library")
     )
     ops = device_ops(found["kernels"], found["memops"], found["graphs"], found["launches"], kinds, found["collectives"])
     said = names.select("file_id", "name_id").hstack(annotate(names["name"]))
@@ -88,6 +97,25 @@ def analyse(tables: Tables, engine: str | None = None) -> Attribution | None:
         cycles=_count(cycles),
         source=source,
         provenance=provenance,
+        rounds=_rounds(cycles),
+        waits=host_waits(cycles, found["launches"], ops, names),
+        comm=comm_kernels(
+            cycles, ops, found["kernels"], found["collectives"], kinds.select("file_id", "name_id", "library")
+        ),
+        copies=copies(cycles, found["memops"]),
+    )
+
+
+def _rounds(cycles: pl.DataFrame) -> pl.DataFrame:
+    """One row per cycle and timeline, in time order."""
+    import polars as pl
+
+    window = (pl.col("window_end_ns") - pl.col("window_start_ns")).alias("window_ns")
+    who = ["file_id", "rank", "pid", "device", "cycle"]
+    return (
+        cycles.filter(pl.col("phase") == "cycle")
+        .select(*who, "batch", "tokens", "host_start_ns", "host_end_ns", window)
+        .sort("host_start_ns")
     )
 
 
