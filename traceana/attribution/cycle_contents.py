@@ -40,7 +40,7 @@ _KERNEL = ("file_id", "pid", "device", "stream", "start_ns")
 
 
 def phase_of(cycles: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """`rows` (TIMELINE, start_ns) that start inside a cycle, with the `phase` they start in (`other` between phases)."""
+    """`rows` (TIMELINE, start_ns) that start inside a cycle, with the `phase` they start in (`other` between those)."""
     placed = cycles.filter(pl.col("window_end_ns") > pl.col("window_start_ns"))
     whole, phases = placed.filter(pl.col("phase") == "cycle"), placed.filter(pl.col("phase") != "cycle")
     in_cycle, in_phase = _window_around(whole, rows), _window_around(phases, rows)

@@ -13,7 +13,7 @@ import polars as pl
 from traceana.attribution.codes import column, dense_codes, rows_by_code
 from traceana.attribution.intervals import IntArray, pieces
 from traceana.attribution.model import TIMELINE
-from traceana.attribution.ops import THREAD
+from traceana.attribution.ops import PROCESS, THREAD
 
 #: calls that return only when the device is done, whatever they are given
 _WAITS = r"^(?:cuda|cu|hip)(?:Stream|Event|Device|Ctx)Synchronize|^(?:cuda|cu|hip)Memcpy(?:DtoH|HtoD|DtoD)?(?:_v\d+)?$"
@@ -41,8 +41,8 @@ def host_waits(cycles: pl.DataFrame, launches: pl.DataFrame, ops: pl.DataFrame, 
         cycles: see cycles.CYCLES. launches, names: the tables. ops: see ops.device_ops.
 
     Returns:
-        Columns HOST_WAITS, most idle time first: `calls` inside cycles, `cycles` of the timeline, `cycles_waiting` (with
-        at least one such call that left the device idle), `call_ns` in the calls, `idle_ns` of the device after them.
+        Columns HOST_WAITS, most idle time first: `calls` inside cycles, `cycles` of the timeline, `cycles_waiting` (in
+        which such a call left the device idle), `call_ns` in the calls, `idle_ns` of the device after them.
     """
     whole = cycles.filter((pl.col("phase") == "cycle") & pl.col("window_start_ns").is_not_null())
     calls = _waiting_calls(launches, ops, names)
@@ -82,7 +82,7 @@ def host_waits(cycles: pl.DataFrame, launches: pl.DataFrame, ops: pl.DataFrame, 
 
 
 def _waiting_calls(launches: pl.DataFrame, ops: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Calls that waited: file_id, rank, pid, tid, start_ns, end_ns, call. A copy waited if it returned after its end."""
+    """Calls that waited: file_id, rank, pid, tid, start_ns, end_ns, call. A copy waited if the call outlasted it."""
     key = ["file_id", "name_id"]
     wanted = names.filter(pl.col("name").str.contains(f"{_WAITS}|{_COPIES}"))
     calls = launches.join(wanted.select(*key, pl.col("name").alias("call")), on=key)
