@@ -23,19 +23,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Rank by process id. `note` says how the ranks were found where that is not certain."""
+    """Rank by process id; `every`: of all that have none there. `note`: how they were found, where not certain."""
 
     by_pid: Mapping[int, int] = field(default_factory=dict)
     world_size: int | None = None
     note: str | None = None
+    every: int | None = None
+
+    def of(self, pid: int | None) -> int | None:
+        """The rank of a process; None when it is not known."""
+        return self.every if pid is None else self.by_pid.get(pid, self.every)
 
     def expr(self) -> pl.Expr:
         """The rank of rows with a column `pid`."""
         import polars as pl
 
         if not self.by_pid:
-            return pl.lit(None, pl.Int32).alias("rank")
-        return pl.col("pid").replace_strict(dict(self.by_pid), default=None, return_dtype=pl.Int32).alias("rank")
+            return pl.lit(self.every, pl.Int32).alias("rank")
+        known = pl.col("pid").replace_strict(dict(self.by_pid), default=self.every, return_dtype=pl.Int32)
+        return known.alias("rank")
 
 
 def find_ranks(store: TableStore, devices: Mapping[int, frozenset[int]]) -> Ranks:

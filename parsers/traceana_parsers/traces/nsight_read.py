@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from traceana_parsers.interface import FileReport, Sink
 from traceana_parsers.schema import polars_schema
 from traceana_parsers.traces.nsight_common import (
+    CAPTURE,
     DOMAIN_TYPE,
     GRAPH_TRACE,
     KERNEL,
@@ -61,16 +62,20 @@ def read_export(store: TableStore, report: FileReport, sink: Sink, on_text: OnTe
             problems.append(f"{table} breaks off: {error}")
     report.recognised += rows.close_ranges()
     rows.finish()
-    _environment(store, report, sink, on_text, problems)
+    settings = add_settings(store, report.file_id, sink)
+    if on_text is not None:
+        _captured(store, on_text, problems)
     if names.problem:
         problems.append(f"StringIds breaks off: {names.problem}")
     report.unread += counts.odd.impossible
     report.partial += counts.odd.backwards + counts.odd.without_end + names.unresolved
-    report.problem = problems[0] if problems else None
+    nothing = None if report.recognised + settings else _NOTHING
+    report.problem = problems[0] if problems else nothing
     notes = notes_of(store, session, places, counts, names.unresolved) + problems
     _add_traces(store, session, places, counts, notes, report.file_id, sink)
 
 
+_NOTHING = f"an Nsight Systems export without GPU work, CUDA calls or ranges; capture with: {CAPTURE}"
 Take = Callable[["pl.DataFrame"], int]
 
 
@@ -86,12 +91,7 @@ def _plan(rows: Rows) -> tuple[tuple[str, Take, Sequence[str], Sequence[str], tu
     )
 
 
-def _environment(
-    store: TableStore, report: FileReport, sink: Sink, on_text: OnText | None, problems: list[str]
-) -> None:
-    add_settings(store, report.file_id, sink)
-    if on_text is None:
-        return
+def _captured(store: TableStore, on_text: OnText, problems: list[str]) -> None:
     try:
         for name, content in captured_output(store):
             on_text(name, content)
@@ -197,7 +197,7 @@ def _add_traces(
     rows = [
         {
             "file_id": file_id,
-            "rank": None if pid is None else places.ranks.by_pid.get(pid),
+            "rank": places.ranks.of(pid),
             "pid": pid,
             "world_size": places.ranks.world_size,
             "host": session.host,
