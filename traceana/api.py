@@ -62,13 +62,13 @@ def load(paths: Sequence[str]) -> Iterator[Loaded]:
 
 
 def _size(paths: Sequence[str]) -> int:
-    """Bytes of the inputs; standard input counts as large, compressed files a hundred times."""
+    """Bytes of the inputs; standard input counts as large, compressed files and Nsight reports a hundred times."""
     total = 0
     for source in expand(paths):
         if source.path == "-":
             return _IN_MEMORY + 1
         size = Path(source.path).stat().st_size
-        total += size * _INFLATED if source.path.endswith((".gz", ".zst", ".xz", ".bz2")) else size
+        total += size * _INFLATED if source.path.endswith((".gz", ".zst", ".xz", ".bz2", ".nsys-rep")) else size
     return total
 
 
@@ -76,7 +76,8 @@ def _check(reports: Sequence[FileReport]) -> None:
     """Raises TraceanaError when no file held a line of a known engine; says what was seen instead."""
     if any(r.recognised for r in reports):
         return
-    first = reports[0]
+    trace = next((r for r in reports if r.problem and r.format in ("kineto", "nsight", "nsight_stats")), None)
+    first = trace or reports[0]  # what is wrong with a trace says more than the shapes of some text beside it
     more = f" (and {len(reports) - 1} more files)" if len(reports) > 1 else ""
     if first.problem:
         raise TraceanaError(f"{first.path}{more}: {first.problem}")
@@ -154,7 +155,9 @@ def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Inges
             tables = writer.flush()
             rows = {name: tables.height(name) for name in TABLES}
             files: list[dict[str, object]] = [
-                {"path": r.path, "bytes": r.bytes, "lines": r.lines, "sha256": _hash(r.path)} for r in reports
+                {"path": r.path, "bytes": r.bytes, "lines": r.lines, "sha256": _hash(r.path)}
+                for r in reports
+                if r.inside is None
             ]
             name = run_id or _run_id(files)
             folder = writer.commit(
@@ -193,13 +196,16 @@ def _add_run_row(writer: object, tables: Tables, reports: Sequence[FileReport]) 
 
 
 def _hash(path: str) -> str | None:
-    """SHA-256 of a file; None for standard input."""
+    """SHA-256 of a file, or of the files of an export folder in order of their names; None for standard input."""
     if path == "-":
         return None
     digest = hashlib.sha256()
-    with Path(path).open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
+    place = Path(path)
+    for file in sorted(place.iterdir()) if place.is_dir() else [place]:
+        if file.is_file():
+            with file.open("rb") as stream:
+                while chunk := stream.read(1 << 20):
+                    digest.update(chunk)
     return digest.hexdigest()
 
 
