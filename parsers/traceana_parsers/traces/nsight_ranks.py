@@ -1,7 +1,8 @@
 """Which rank each process of an Nsight export is, and how that is known.
 
 In this order: what NCCL wrote into its own ranges; the titles that engines give to their processes and threads; RANK in
-the environment of a lone process; the order of devices, when every process has one of its own. Else it is not known.
+the environment of a lone process, or the name of its file; the order of devices, when every process has one of its own.
+Else it is not known.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from traceana_parsers.traces.nsight_common import BINARY, NVTX, TableStore, pid_of
 from traceana_parsers.traces.nsight_environment import launch_number
+from traceana_parsers.traces.rank_names import rank_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,8 +46,8 @@ class Ranks:
         return known.alias("rank")
 
 
-def find_ranks(store: TableStore, devices: Mapping[int, frozenset[int]]) -> Ranks:
-    """Ranks of the processes with GPU work; `devices`: process id -> the GPUs it used."""
+def find_ranks(store: TableStore, devices: Mapping[int, frozenset[int]], path: str = "") -> Ranks:
+    """Ranks of the processes with GPU work; `devices`: process id -> the GPUs it used; `path`: of the export."""
     world = _world_size(store)
     told = _from_nccl(store)
     if told:
@@ -56,7 +58,12 @@ def find_ranks(store: TableStore, devices: Mapping[int, frozenset[int]]) -> Rank
         return Ranks(titled, world)
     if len(devices) == 1:
         rank = next((n for name in _RANK_VARIABLES if (n := launch_number(store, name)) is not None), None)
-        return Ranks({} if rank is None else {next(iter(devices)): rank}, world)
+        if rank is None:
+            rank, size = rank_of(path)
+            world = world or size
+            note = None if rank is None else f"rank {rank} is taken from the file name"
+            return Ranks(world_size=world, note=note, every=rank)
+        return Ranks({next(iter(devices)): rank}, world)
     return _from_devices(store, devices, world)
 
 

@@ -50,7 +50,7 @@ def read_export(store: TableStore, report: FileReport, sink: Sink, on_text: OnTe
     breaks off, what came before and the other tables are read; `problem` names the first such table.
     """
     problems: list[str] = []
-    session, places = _prepared(store, problems)
+    session, places = _prepared(store, report.path, problems)
     names = Names(report.file_id, store, sink)
     counts = Counts()
     rows = Rows(report.file_id, session, places, names, counts, sink)
@@ -99,14 +99,14 @@ def _captured(store: TableStore, on_text: OnText, problems: list[str]) -> None:
         problems.append(f"captured output breaks off: {error}")
 
 
-def _prepared(store: TableStore, problems: list[str]) -> tuple[Session, Places]:
+def _prepared(store: TableStore, path: str, problems: list[str]) -> tuple[Session, Places]:
     """Clock, ranks, devices and domains: what must be known before the first row."""
     try:
         session = read_session(store)
     except StoreError as error:
         problems.append(f"the description of the capture cannot be read: {error}")
         session = Session()
-    places = Places()
+    places = Places(path=path)
     for step in (_processes, _copy_kinds, _domains):
         try:
             step(store, places)
@@ -132,7 +132,7 @@ def _processes(store: TableStore, places: Places) -> None:
             pid = pid_of(serial)
             devices.setdefault(pid, set()).add(places.gpus.get((pid, device), device))
     places.devices = {pid: frozenset(used) for pid, used in devices.items()}
-    places.ranks = find_ranks(store, places.devices)
+    places.ranks = find_ranks(store, places.devices, places.path)
 
 
 def _distinct(store: TableStore, table: str, columns: Sequence[str]) -> list[tuple[int | None, ...]]:
