@@ -21,7 +21,7 @@ from traceana_parsers.traces.nsight_common import (
 )
 from traceana_parsers.traces.nsight_environment import OnText
 from traceana_parsers.traces.nsight_read import read_export
-from traceana_parsers.traces.sqlite_stream import Stream, quoted, reason, uri_of
+from traceana_parsers.traces.sqlite_stream import quoted, reason, table_rows, uri_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -110,7 +110,6 @@ class SqliteStore:
     def __init__(self, path: Path) -> None:
         """Opens the file. Raises StoreError when it is no readable SQLite file."""
         self._path = path
-        self._stream: Stream | None = None
         try:
             self._db = sqlite3.connect(uri_of(path), uri=True, isolation_level=None)
             self._db.text_factory = bytes
@@ -123,8 +122,6 @@ class SqliteStore:
     def close(self) -> None:
         """Closes the file."""
         self._db.close()
-        if self._stream is not None:
-            self._stream.close()
 
     def _table_columns(self, table: str) -> frozenset[str]:
         return frozenset(_text(row[1]) for row in self._db.execute(f"PRAGMA table_info({quoted(table)})"))
@@ -146,9 +143,7 @@ class SqliteStore:
         numbers, words = ([c for c in columns if c in known] for columns in (ints, texts))
         if not numbers + words:
             return
-        if self._stream is None:
-            self._stream = Stream(self._path)
-        for frame in self._stream.rows(table, numbers, words, where):
+        for frame in table_rows(self._path, table, numbers, words, where):
             yield frame.select(
                 *(pl.col(c) if c in known else pl.lit(None, pl.Int64).alias(c) for c in ints),
                 *(pl.col(c) if c in known else pl.lit(None, pl.String).alias(c) for c in texts),
@@ -159,8 +154,9 @@ class SqliteStore:
         if not set(ints) <= self.columns(table):
             return []
         wanted = ", ".join(quoted(c) for c in ints)
-        rows = self._all(f"SELECT DISTINCT {wanted} FROM {quoted(table)} ORDER BY {wanted} LIMIT {SMALL_TABLE}")
-        return [tuple(v if isinstance(v, int) else None for v in row) for row in rows]
+        rows = self._all(f"SELECT DISTINCT {wanted} FROM {quoted(table)} LIMIT {SMALL_TABLE}")
+        found = [tuple(v if isinstance(v, int) else None for v in row) for row in rows]
+        return sorted(found, key=lambda row: [(v is not None, v or 0) for v in row])  # SQLite would sort every row
 
     def rows(self, table: str, columns: Sequence[str]) -> list[tuple[object, ...]]:
         """A small table; see nsight_common.TableStore.rows. Texts are cut behind 65,536 characters."""

@@ -21,60 +21,48 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Stream:
-    """Reads one file, without locks and without writing anything beside it."""
+def table_rows(
+    path: Path, table: str, ints: Sequence[str], texts: Sequence[str], where: str = ""
+) -> Iterator[pl.DataFrame]:
+    """Rows of a table in the order stored, at most BATCH at a time: Int64 and String columns, which it must have.
 
-    def __init__(self, path: Path) -> None:
-        """Opens the file. Raises StoreError when that does not work."""
-        import adbc_driver_manager
-        import adbc_driver_sqlite.dbapi
+    Values that are no numbers, and texts that are empty, are null; texts are cut behind NAME_LIMIT characters, but
+    BINARY is hexadecimal. Nothing is locked or written beside the file. Raises StoreError where it is damaged.
+    """
+    done = 0
+    try:
+        for frame in _frames(path, table, [quoted(c) for c in ints], texts, where, done):
+            if not all(frame[c].dtype.is_integer() for c in ints):
+                break  # another type from the first batch on
+            done += frame.height
+            yield _texts_decoded(frame, texts)
+        else:
+            return
+    except _Stopped:
+        pass
+    try:
+        for frame in _frames(path, table, [_integer(c) for c in ints], texts, where, done):
+            yield _texts_decoded(frame, texts)
+    except _Stopped as stopped:
+        raise StoreError(str(stopped)) from stopped
 
-        try:
-            self._db = adbc_driver_sqlite.dbapi.connect(uri_of(path), autocommit=True)
-        except adbc_driver_manager.Error as error:
-            raise StoreError(reason(error)) from error
 
-    def close(self) -> None:
-        """Closes the file."""
-        self._db.close()
+def _frames(
+    path: Path, table: str, ints: Sequence[str], texts: Sequence[str], where: str, skip: int
+) -> Iterator[pl.DataFrame]:
+    import adbc_driver_sqlite.dbapi
+    import polars as pl
 
-    def rows(self, table: str, ints: Sequence[str], texts: Sequence[str], where: str) -> Iterator[pl.DataFrame]:
-        """Rows in the order stored, at most BATCH at a time: Int64 and String columns that the table has.
-
-        Values that are no numbers, and texts that are empty, are null; texts are cut behind NAME_LIMIT characters, but
-        BINARY is hexadecimal. Raises StoreError where the data is damaged.
-        """
-        done = 0
-        try:
-            for frame in self._frames(table, [quoted(c) for c in ints], texts, where, done):
-                if any(frame[c].dtype.is_float() or not frame[c].dtype.is_numeric() for c in ints):
-                    break  # another type from the first batch on
-                done += frame.height
-                yield _texts_decoded(frame, texts)
-            else:
-                return
-        except _Stopped:
-            pass
-        try:
-            for frame in self._frames(table, [_integer(c) for c in ints], texts, where, done):
-                yield _texts_decoded(frame, texts)
-        except _Stopped as stopped:
-            raise StoreError(str(stopped)) from stopped
-
-    def _frames(
-        self, table: str, ints: Sequence[str], texts: Sequence[str], where: str, skip: int
-    ) -> Iterator[pl.DataFrame]:
-        import polars as pl
-
-        columns = ", ".join([*ints, *map(_text, texts)])
-        query = f"SELECT {columns} FROM {quoted(table)}{where} ORDER BY rowid LIMIT -1 OFFSET {skip}"
-        with self._db.cursor() as cursor:
-            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH)})
-            reader = _guarded(lambda: _executed(cursor, query))
-            while (batch := _guarded(lambda: next(reader, None))) is not None:
-                frame = pl.from_arrow(batch)
-                assert isinstance(frame, pl.DataFrame)
-                yield frame
+    columns = ", ".join([*ints, *map(_text, texts)])
+    query = f"SELECT {columns} FROM {quoted(table)}{where} ORDER BY rowid LIMIT -1 OFFSET {skip}"
+    # a connection of its own: one cannot be closed while a cursor of it is open somewhere
+    with _guarded(lambda: adbc_driver_sqlite.dbapi.connect(uri_of(path), autocommit=True)) as db, db.cursor() as cursor:
+        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH)})
+        reader = _guarded(lambda: _executed(cursor, query))
+        while (batch := _guarded(lambda: next(reader, None))) is not None:
+            frame = pl.from_arrow(batch)
+            assert isinstance(frame, pl.DataFrame)
+            yield frame
 
 
 #: what the driver puts before the words of SQLite
