@@ -18,7 +18,7 @@ from traceana_parsers.sources import SourceError, expand
 if TYPE_CHECKING:
     from traceana.facts.model import Facts
     from traceana.report.diagnosis import Diagnosis
-    from traceana.store.dataset import Tables
+    from traceana.store.dataset import RunWriter, Tables
     from traceana_parsers.interface import FileReport
 
 _INFLATED = 100  # repetitive logs shrink that much
@@ -138,13 +138,15 @@ class Ingested:
 
 
 def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Ingested:
-    """Reads logs into a store as Parquet tables, one folder per run, visible only when complete.
+    """Reads logs and traces into a store as Parquet tables, one folder per run, visible only when complete.
+
+    What attribution makes of the traces is kept with them, so that reading the store does not make it again.
 
     Raises TraceanaError (exit code 2) when nothing could be recognised or the store cannot be written.
     """
     from traceana.store.dataset import RunWriter
+    from traceana.store.tables import STORED
     from traceana_parsers.read import read_run
-    from traceana_parsers.schema import TABLES
 
     try:
         with RunWriter(Path(store)) as writer:
@@ -152,8 +154,12 @@ def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Inges
             _check(reports)
             tables = writer.flush()
             _add_run_row(writer, tables, reports)
+            if tables.height("traces"):
+                from traceana.attribution.results import attribute
+
+                attribute(tables, writer)
             tables = writer.flush()
-            rows = {name: tables.height(name) for name in TABLES}
+            rows = {name: tables.height(name) for name in STORED}
             files: list[dict[str, object]] = [
                 {"path": r.path, "bytes": r.bytes, "lines": r.lines, "sha256": _hash(r.path)}
                 for r in reports
@@ -168,14 +174,12 @@ def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Inges
     return Ingested(folder, name, rows, tuple(reports))
 
 
-def _add_run_row(writer: object, tables: Tables, reports: Sequence[FileReport]) -> None:
+def _add_run_row(writer: RunWriter, tables: Tables, reports: Sequence[FileReport]) -> None:
     import polars as pl
 
     from traceana.facts.build import run_facts
-    from traceana.store.dataset import RunWriter
     from traceana_parsers.schema import polars_schema
 
-    assert isinstance(writer, RunWriter)
     who, ranks, spec = run_facts(tables)
     row = {
         "engine": who.engine.value,

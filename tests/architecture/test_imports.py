@@ -20,7 +20,8 @@ ALLOWED = {
     "traceana.rules": {"traceana.facts", "traceana.speculation", "traceana.errors"},
     "traceana.report": {"traceana.rules", "traceana.facts", "traceana.speculation", "traceana.errors"},
     "traceana.api": {
-        "traceana.report", "traceana.rules", "traceana.facts", "traceana.store", "traceana_parsers", "traceana.errors",
+        "traceana.report", "traceana.rules", "traceana.facts", "traceana.attribution", "traceana.store",
+        "traceana_parsers", "traceana.errors",
     },
     "traceana.__main__": {"traceana.cli"},
     "traceana.cli": {

@@ -7,36 +7,13 @@ import polars as pl
 
 from traceana.attribution.codes import column, dense_codes, rows_by_code
 from traceana.attribution.model import TIMELINE
+from traceana.store.tables import STORED
+from traceana_parsers.schema import polars_schema
 
-_PHASE = ("file_id", "rank", "pid", "device", "phase")
-COMM_KERNELS: dict[str, pl.DataType] = {
-    "file_id": pl.Int32(),
-    "rank": pl.Int32(),
-    "pid": pl.Int64(),
-    "device": pl.Int32(),
-    "phase": pl.String(),
-    "collective": pl.String(),
-    "library": pl.String(),
-    "bytes": pl.Int64(),
-    "group_size": pl.Int32(),
-    "grid_x": pl.Int32(),
-    "block_x": pl.Int32(),
-    "instances": pl.Int64(),
-    "total_ns": pl.Int64(),
-    "shortest_ns": pl.Int64(),
-}
-COPIES: dict[str, pl.DataType] = {
-    "file_id": pl.Int32(),
-    "rank": pl.Int32(),
-    "pid": pl.Int64(),
-    "device": pl.Int32(),
-    "phase": pl.String(),
-    "kind": pl.String(),
-    "copies": pl.Int64(),
-    "total_ns": pl.Int64(),
-    "bytes": pl.Int64(),
-}
-_KERNEL = ("file_id", "pid", "device", "stream", "start_ns")
+_PHASE = (*TIMELINE, "phase")
+COMM_KERNELS = polars_schema("comm_kernels", STORED)
+COPIES = polars_schema("cycle_copies", STORED)
+_KERNEL = (*TIMELINE, "stream", "start_ns")
 
 
 def phase_of(cycles: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:

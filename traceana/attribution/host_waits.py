@@ -12,26 +12,17 @@ import polars as pl
 
 from traceana.attribution.codes import column, dense_codes, rows_by_code
 from traceana.attribution.intervals import IntArray, pieces
-from traceana.attribution.model import TIMELINE
-from traceana.attribution.ops import PROCESS, THREAD
+from traceana.attribution.model import PROCESS, TIMELINE
+from traceana.attribution.ops import THREAD
+from traceana.store.tables import STORED
+from traceana_parsers.schema import polars_schema
 
 #: calls that return only when the device is done, whatever they are given
 _WAITS = r"^(?:cuda|cu|hip)(?:Stream|Event|Device|Ctx)Synchronize|^(?:cuda|cu|hip)Memcpy(?:DtoH|HtoD|DtoD)?(?:_v\d+)?$"
 #: copies that wait where the host memory is pageable
 _COPIES = r"^(?:cuda|cu|hip)Memcpy\w*(?:Async|WithStream)"
 
-HOST_WAITS: dict[str, pl.DataType] = {
-    "file_id": pl.Int32(),
-    "rank": pl.Int32(),
-    "pid": pl.Int64(),
-    "device": pl.Int32(),
-    "call": pl.String(),
-    "calls": pl.Int64(),
-    "cycles": pl.Int64(),
-    "cycles_waiting": pl.Int64(),
-    "call_ns": pl.Int64(),
-    "idle_ns": pl.Int64(),
-}
+HOST_WAITS = polars_schema("host_waits", STORED)
 
 
 def host_waits(cycles: pl.DataFrame, launches: pl.DataFrame, ops: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
@@ -67,7 +58,7 @@ def host_waits(cycles: pl.DataFrame, launches: pl.DataFrame, ops: pl.DataFrame, 
         order = on[np.argsort(busy_from[on], kind="stable")]
         idle[rows] = _idle_after(begin[rows], end[rows], high[owner], busy_from[order], busy_to[order])
     calls = calls.with_columns(pl.Series("cycle", cycle), pl.Series("idle_ns", idle)).filter(pl.col("cycle") >= 0)
-    key = ["file_id", "rank", "pid", "device"]
+    key = list(TIMELINE)
     sums = calls.group_by(*key, "call").agg(
         pl.len().alias("calls"),
         pl.col("cycle").filter(pl.col("idle_ns") > 0).n_unique().alias("cycles_waiting"),
@@ -89,12 +80,11 @@ def _waiting_calls(launches: pl.DataFrame, ops: pl.DataFrame, names: pl.DataFram
     always = pl.col("call").str.contains(_WAITS)
     copies = calls.filter(~always)
     if copies.height:
-        moved = ops.filter(pl.col("kind") == "memop").select(
-            "file_id", "pid", "correlation", pl.col("end_ns").alias("moved")
-        )
-        moved = moved.unique(["file_id", "pid", "correlation"], keep="last")
-        copies = copies.join(moved, on=["file_id", "pid", "correlation"]).filter(pl.col("end_ns") >= pl.col("moved"))
-    columns = ["file_id", "rank", "pid", "tid", "start_ns", "end_ns", "call"]
+        same = [*PROCESS, "correlation"]
+        moved = ops.filter((pl.col("kind") == "memop") & pl.col("correlation").is_not_null())
+        moved = moved.select(*same, pl.col("end_ns").alias("moved")).unique(same, keep="last")
+        copies = copies.join(moved, on=same, nulls_equal=True).filter(pl.col("end_ns") >= pl.col("moved"))
+    columns = [*THREAD, "start_ns", "end_ns", "call"]
     return pl.concat([calls.filter(always).select(columns), copies.select(columns)])
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceana.errors import TraceanaError
-from traceana.store.parts import Only, Part, damage_named, open_parts, picked
+from traceana.store.parts import Only, Part, damage_named, open_parts, picked, release_memory
 from traceana.store.tables import ATTRIBUTION_TABLES, BY_RANK, STORED
 from traceana_parsers.schema import arrow_schema, empty
 
@@ -62,6 +62,8 @@ class Tables:
         frames = [(f.filter(picked(only)) if only else f).select(wanted) for f in self._frames.get(table, [])]
         for part in self._parts.get(table, []):
             frames += part.frames(wanted, only)
+        if self._parts:
+            release_memory()
         return pl.concat(frames, rechunk=True) if frames else empty(table, STORED).select(wanted)
 
     def height(self, table: str) -> int:

@@ -58,31 +58,38 @@ class Part:
         """Its rows, or those wanted; row groups without any are not read."""
         import polars as pl
 
-        with damage_named(self._path):
-            if only is None:
-                yield _polars(self._file.read(columns=columns))
-                return
-            wanted = picked(only)
-            groups = [at for at in range(self._file.num_row_groups) if self._may_hold(at, only)]
-            for at in range(0, len(groups), _GROUPS_AT_ONCE):
-                read = self._file.read_row_groups(groups[at : at + _GROUPS_AT_ONCE], columns=[*{*columns, *only}])
-                yield _polars(read).filter(wanted).select(pl.col(columns))
+        only = only or {}
+        held = [self._held(group, only) for group in range(self._file.num_row_groups)]
+        groups = [group for group, some in enumerate(held) if some is not False]
+        for at in range(0, len(groups), _GROUPS_AT_ONCE):
+            some = groups[at : at + _GROUPS_AT_ONCE]
+            with damage_named(self._path):
+                read = _polars(self._file.read_row_groups(some, columns=[*{*columns, *only}]))
+            if not all(held[group] for group in some):
+                read = read.filter(picked(only))
+            yield read.select(pl.col(columns))
 
-    def _may_hold(self, group: int, only: Only) -> bool:
-        """Whether the statistics of a row group leave room for rows wanted."""
+    def _held(self, group: int, only: Only) -> bool | None:
+        """Whether the rows of a row group are wanted, by its statistics: all, none or (None) perhaps some."""
         found = self._file.metadata.row_group(group)
-        return all(_fits(found.column(self._column[name]).statistics, value) for name, value in only.items())
+        tests = [_fits(found.column(self._column[name]).statistics, value) for name, value in only.items()]
+        return False if False in tests else None if None in tests else True
 
 
-def _fits(statistics: pq.Statistics | None, value: int | Collection[int] | None) -> bool:
-    if statistics is None:
-        return True
+def _fits(statistics: pq.Statistics | None, value: int | Collection[int] | None) -> bool | None:
+    if statistics is None or not statistics.has_null_count:
+        return None
     if value is None:
-        return not statistics.has_null_count or statistics.null_count > 0
-    if not statistics.has_min_max:  # no value, or none that was compared
-        return not statistics.has_null_count or statistics.num_values > 0
+        return None if statistics.null_count and statistics.num_values else statistics.null_count > 0
+    if not statistics.num_values:
+        return False
+    if not statistics.has_min_max:
+        return None
+    values = value if isinstance(value, Collection) else (value,)
     low, high = statistics.min, statistics.max
-    return any(low <= one <= high for one in (value if isinstance(value, Collection) else (value,)))
+    if not any(low <= one <= high for one in values):
+        return False
+    return True if low == high and not statistics.null_count else None
 
 
 def open_parts(folder: Path, table: str) -> list[Part]:
@@ -101,6 +108,13 @@ def _polars(table: pa.Table) -> pl.DataFrame:
     made = pl.from_arrow(table)
     assert isinstance(made, pl.DataFrame)
     return made
+
+
+def release_memory() -> None:
+    """Gives back what Arrow keeps of the memory that reading took."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
 
 
 @contextmanager
