@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from traceana_parsers.sources import Stream, StreamState, blocks
+from traceana_parsers.traces.nsight_common import LAST_NS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,12 +109,13 @@ class Section:
         return self._plain(column).cast(pl.Float64, strict=False) * self.scale.get(column, 1)
 
     def integer(self, column: str) -> pl.Series:
-        """A column as Int64, rounded; whole numbers are read exactly."""
+        """A column as Int64, rounded; whole numbers are read exactly. Beyond LAST_NS it is null."""
         import polars as pl
 
-        rounded = self.number(column).round().cast(pl.Int64, strict=False)
+        number = self.number(column)
+        rounded = number.round().cast(pl.Int64, strict=False)
         whole = self._plain(column).cast(pl.Int64, strict=False) * self.scale.get(column, 1)
-        return whole.fill_null(rounded)
+        return whole.fill_null(rounded).set(number.abs() >= LAST_NS, None)
 
     def _plain(self, column: str) -> pl.Series:
         """Numbers without thousands separators and with a decimal point."""
@@ -128,7 +130,7 @@ def sniff(head: bytes, path: str) -> bool:
     if b"\0" in head:
         return False
     lines = _BETWEEN.sub(b"", head[:16_384].removeprefix(_BOM)).splitlines()[:2]
-    return bool(lines) and _layout(*lines) is not None
+    return _layout(*lines) is not None if lines else _SKIPPED.search(head) is not None
 
 
 def sections(stream: Stream, state: StreamState) -> Iterator[Section]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"SQLite format 3\0"
 _COPY = 1 << 20
+_INFLATED, _SMALL = 100, 64 << 20  # times its size that a compressed file may grow to, and bytes that any may
 _ERRORS = (sqlite3.Error, OverflowError, UnicodeError)  # the last: a message with the damage in it
 _CELL = 65_536  # characters of a value of a small table that are read
 
@@ -73,8 +74,11 @@ def _decompressed(source: Source, target: Path) -> Path:
         if not first.startswith(MAGIC):
             raise SourceError("no SQLite file inside")
         out.write(first)
+        most = max(_INFLATED * source.size, _SMALL)
         while piece := stream.read1(_COPY):
             out.write(piece)
+            if out.tell() > most:
+                raise SourceError(f"it grows to more than {_INFLATED} times its size, which no export does")
     return target
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 QUALIFIED = r"(?s)^(?:(?<domain>[A-Za-z0-9_.-]*):)?(?<name>[^:].*)$"
 _CALL = r"^(?:cuda|cu[A-Z]|hip)"  # the OS runtime summary has the columns of the CUDA one
 _NO_RANGE = "(none)"
+_ROWS = 4_096
+_MOST = 1 << 53  # ns (104 days) or times: more is damage, and sums of it would not fit
 _FIGURES = ("instances", "total_ns", "avg_ns", "med_ns", "min_ns", "max_ns", "std_ns")
 _SUM = ("Total Time", "Avg", "Med", "Min", "Max", "StdDev")
 
@@ -68,10 +70,20 @@ class Summaries:
         unread = 0
         for form in forms:
             frame = _rows(section, form)
-            good = frame.filter((pl.col("instances") > 0) & (pl.col("total_ns") >= 0) & pl.col("name").is_not_null())
-            unread += frame.select("instances", "total_ns").null_count().max_horizontal().item()
-            self._found.setdefault(form.kind, {}).setdefault((form.order, file), []).append(good)
+            sane = pl.col("instances").is_between(0, _MOST) & pl.col("total_ns").is_between(0, _MOST)
+            good = frame.filter(sane & pl.col("name").is_not_null())
+            unread += frame.height - good.height
+            self._keep(form.kind, (form.order, file), good.filter(pl.col("instances") > 0))
         return unread
+
+    def _keep(self, kind: str, key: tuple[int, str], rows: pl.DataFrame) -> None:
+        """Keeps rows, added up by name where there are many, so that memory does not grow with the file."""
+        import polars as pl
+
+        frames = self._found.setdefault(kind, {}).setdefault(key, [])
+        frames.append(rows.select("pid", "name", "domain", "within", *_FIGURES, "gpu_ops"))
+        if sum(frame.height for frame in frames) > _ROWS:
+            frames[:] = [_by_name(pl.concat(frames))]
 
     def add_projection(self, ranges: pl.DataFrame) -> None:
         """Takes projected ranges: name, domain, pid, start_ns, end_ns, gpu_ops. A summary report goes before them."""
@@ -89,8 +101,7 @@ class Summaries:
             length.std().alias("std_ns"),
             pl.col("gpu_ops").sum(),
         )
-        rows = rows.with_columns(pl.lit(None, pl.String).alias("within"))
-        self._found.setdefault("range_gpu", {}).setdefault((1, ""), []).append(rows)
+        self._keep("range_gpu", (1, ""), rows.with_columns(pl.lit(None, pl.String).alias("within")))
 
     def count(self, kind: str) -> int:
         """How often something of a kind ran, over the whole capture."""

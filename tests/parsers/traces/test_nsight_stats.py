@@ -190,3 +190,56 @@ def test_sniffing_knows_reports_by_their_header() -> None:
     assert not sniff(b"Start (s),Duration (s)\n1,2\n", "out_cuda_gpu_trace.csv")
     assert not sniff(b"[2026-01-01] Decode batch, #running-req: 1, Name, Total Time\n", "x")
     assert not sniff(b"concurrency,throughput\n1,2\n", "x") and not sniff(b"", "x")
+
+
+ALIGNED = """
+ ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
+
+ Time (%)  Total Time (ns)  Instances  Avg (ns)   Med (ns)   Min (ns)  Max (ns)  StdDev (ns)                  Name
+ --------  ---------------  ---------  --------  ---------  --------  --------  -----------  --------------------------------------
+     60.0        6,000,000          3   2,000.0    1,900.0     1,500     2,600        556.8  void gemm<(int)128, (int)64>(Params)
+     40.0            4,000          1   4,000.0    4,000.0     4,000     4,000          0.0  nvjet_tst
+
+"""
+GERMAN = (
+    "Time (%);Total Time (ns);Instances;Avg (ns);Med (ns);Min (ns);Max (ns);StdDev (ns);Name\r\n"
+    '60,0;6.000.000;3;2.000,0;1900,0;1500;2600;556,8;"void gemm<(int)128, (int)64>(Params)"\r\n'
+    "40,0;4000;1;4.000,0;4000,0;4000;4000;0,0;nvjet_tst\r\n"
+)
+WANTED = [
+    ("void gemm<(int)128, (int)64>(Params)", 3, 6_000_000, 2000.0, 1900.0, 1500, 2600, 556.8),
+    ("nvjet_tst", 1, 4000, 4000.0, 4000.0, 4000, 4000, 0.0),
+]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ALIGNED,
+        "Processing [rep.sqlite] with [/opt/nsight/reports/cuda_gpu_kern_sum.py]... \n" + ALIGNED,
+        GERMAN,
+        "\ufeff" + GERMAN,
+        GERMAN.replace(".000,0", "000,0").replace(";", "\t"),
+        (SUM_2023 + "\n" + ROWS).replace(",6000,", ",6000000,").replace('"', "").replace(",", "|").replace("128| (", "128, ("),
+        f"\ufeff{SUM_2023}\r\n" + ROWS.replace(",6000,", ',"6,000,000",'),
+    ],
+    ids=["aligned", "aligned, captured", "semicolons and decimal commas", "with a BOM", "tabs", "bars", "thousands"],
+)  # fmt: skip
+def test_the_same_figures_however_they_are_written(text: str, tmp_path: Path) -> None:
+    assert sniff(text.encode(), "x")
+    assert kernel_summary(file(tmp_path, text)).rows() == WANTED
+
+
+def test_a_decimal_point_in_a_file_of_tabs_stays_one(tmp_path: Path) -> None:
+    text = f"{SUM_2023}\n{ROWS}".replace('"void gemm<(int)128, (int)64>(Params)"', "gemm").replace(",", "\t")
+    assert kernel_summary(file(tmp_path, text)).row(0) == ("gemm", 3, 6000, 2000.0, 1900.0, 1500, 2600, 556.8)
+
+
+def test_aligned_reports_of_one_output_are_taken_apart(tmp_path: Path) -> None:
+    other = ALIGNED.replace("CUDA GPU Kernel Summary (cuda_gpu_kern_sum)", "CUDA API Summary (cuda_api_sum)")
+    other = other.replace("Instances", "Num Calls").replace("nvjet_tst", "cudaLaunchKernel")
+    tables, report = read_export(file(tmp_path, f"{other}{ALIGNED}"))
+    assert report.problem is None
+    assert tables["summaries"].select("kind", "name", "total_ns").rows() == [
+        ("kernel", *row[0:1], row[2]) for row in WANTED
+    ] + [("api", "cudaLaunchKernel", 4000)]
