@@ -18,7 +18,7 @@ from traceana_parsers.sources import SourceError, expand
 if TYPE_CHECKING:
     from traceana.facts.model import Facts
     from traceana.report.diagnosis import Diagnosis
-    from traceana.store.dataset import Tables
+    from traceana.store.dataset import RunWriter, Tables
     from traceana_parsers.interface import FileReport
 
 _INFLATED = 100  # repetitive logs shrink that much
@@ -62,13 +62,13 @@ def load(paths: Sequence[str]) -> Iterator[Loaded]:
 
 
 def _size(paths: Sequence[str]) -> int:
-    """Bytes of the inputs; standard input counts as large, compressed files a hundred times."""
+    """Bytes of the inputs; standard input counts as large, compressed files and Nsight reports a hundred times."""
     total = 0
     for source in expand(paths):
         if source.path == "-":
             return _IN_MEMORY + 1
         size = Path(source.path).stat().st_size
-        total += size * _INFLATED if source.path.endswith((".gz", ".zst", ".xz", ".bz2")) else size
+        total += size * _INFLATED if source.path.endswith((".gz", ".zst", ".xz", ".bz2", ".nsys-rep")) else size
     return total
 
 
@@ -76,7 +76,8 @@ def _check(reports: Sequence[FileReport]) -> None:
     """Raises TraceanaError when no file held a line of a known engine; says what was seen instead."""
     if any(r.recognised for r in reports):
         return
-    first = reports[0]
+    trace = next((r for r in reports if r.problem and r.format in ("kineto", "nsight", "nsight_stats")), None)
+    first = trace or reports[0]  # what is wrong with a trace says more than the shapes of some text beside it
     more = f" (and {len(reports) - 1} more files)" if len(reports) > 1 else ""
     if first.problem:
         raise TraceanaError(f"{first.path}{more}: {first.problem}")
@@ -137,13 +138,15 @@ class Ingested:
 
 
 def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Ingested:
-    """Reads logs into a store as Parquet tables, one folder per run, visible only when complete.
+    """Reads logs and traces into a store as Parquet tables, one folder per run, visible only when complete.
+
+    What attribution makes of the traces is kept with them, so that reading the store does not make it again.
 
     Raises TraceanaError (exit code 2) when nothing could be recognised or the store cannot be written.
     """
     from traceana.store.dataset import RunWriter
+    from traceana.store.tables import STORED
     from traceana_parsers.read import read_run
-    from traceana_parsers.schema import TABLES
 
     try:
         with RunWriter(Path(store)) as writer:
@@ -151,10 +154,16 @@ def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Inges
             _check(reports)
             tables = writer.flush()
             _add_run_row(writer, tables, reports)
+            if tables.height("traces"):
+                from traceana.attribution.results import attribute
+
+                attribute(tables, writer)
             tables = writer.flush()
-            rows = {name: tables.height(name) for name in TABLES}
+            rows = {name: tables.height(name) for name in STORED}
             files: list[dict[str, object]] = [
-                {"path": r.path, "bytes": r.bytes, "lines": r.lines, "sha256": file_hash(r.path)} for r in reports
+                {"path": r.path, "bytes": r.bytes, "lines": r.lines, "sha256": file_hash(r.path)}
+                for r in reports
+                if r.inside is None
             ]
             name = run_id or _run_id(files)
             folder = writer.commit(
@@ -165,14 +174,12 @@ def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Inges
     return Ingested(folder, name, rows, tuple(reports))
 
 
-def _add_run_row(writer: object, tables: Tables, reports: Sequence[FileReport]) -> None:
+def _add_run_row(writer: RunWriter, tables: Tables, reports: Sequence[FileReport]) -> None:
     import polars as pl
 
     from traceana.facts.build import run_facts
-    from traceana.store.dataset import RunWriter
     from traceana_parsers.schema import polars_schema
 
-    assert isinstance(writer, RunWriter)
     who, ranks, spec = run_facts(tables)
     row = {
         "engine": who.engine.value,
@@ -193,13 +200,16 @@ def _add_run_row(writer: object, tables: Tables, reports: Sequence[FileReport]) 
 
 
 def file_hash(path: str) -> str | None:
-    """SHA-256 of a file; None for standard input."""
+    """SHA-256 of a file, or of the files of an export folder in order of their names; None for standard input."""
     if path == "-":
         return None
     digest = hashlib.sha256()
-    with Path(path).open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
+    place = Path(path)
+    for file in sorted(place.iterdir()) if place.is_dir() else [place]:
+        if file.is_file():
+            with file.open("rb") as stream:
+                while chunk := stream.read(1 << 20):
+                    digest.update(chunk)
     return digest.hexdigest()
 
 

@@ -33,6 +33,7 @@ class FileReport:
     unknown_keys: set[str] = field(default_factory=set)
     problem: str | None = None
     modified: float | None = None  # seconds since the epoch
+    inside: str | None = None  # path of the file that a text was kept in, e.g. output captured in a trace
     shapes: list[tuple[str, int]] = field(default_factory=list)  # most common line shapes when nothing was recognised
 
 

@@ -6,6 +6,7 @@ what Parquet files are written with; docs/tables.md is generated from the same r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from traceana_parsers.tables.bench import BENCH_TABLES
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "Column", "arrow_schema", "empty", "polars_schema"]
 
+Schemas = Mapping[str, tuple[Column, ...]]
 TABLES: dict[str, tuple[Column, ...]] = {**LOG_TABLES, **TRACE_TABLES, **BENCH_TABLES}
 
 _POLARS = {"i32": "Int32", "i64": "Int64", "f64": "Float64", "str": "String", "bool": "Boolean"}
 
 
-def polars_schema(table: str) -> dict[str, pl.DataType]:
-    """Column name -> polars type of a table. Raises KeyError for an unknown table."""
+def polars_schema(table: str, tables: Schemas = TABLES) -> dict[str, pl.DataType]:
+    """Column name -> polars type of one of `tables`. Raises KeyError for an unknown table."""
     import polars as pl
 
     def kind(dtype: str) -> pl.DataType:
@@ -37,11 +39,11 @@ def polars_schema(table: str) -> dict[str, pl.DataType]:
         found: pl.DataType = getattr(pl, _POLARS[dtype])()
         return found
 
-    return {column.name: kind(column.dtype) for column in TABLES[table]}
+    return {column.name: kind(column.dtype) for column in tables[table]}
 
 
-def arrow_schema(table: str) -> pa.Schema:
-    """Arrow schema of a table, with `unit` and `meaning` in each field's metadata."""
+def arrow_schema(table: str, tables: Schemas = TABLES) -> pa.Schema:
+    """Arrow schema of one of `tables`, with `unit` and `meaning` in each field's metadata."""
     import pyarrow as pa
 
     kinds = {
@@ -54,13 +56,13 @@ def arrow_schema(table: str) -> pa.Schema:
         "list_f64": pa.large_list(pa.float64()),
     }
     return pa.schema(
-        [pa.field(c.name, kinds[c.dtype], metadata={"unit": c.unit, "meaning": c.meaning}) for c in TABLES[table]],
+        [pa.field(c.name, kinds[c.dtype], metadata={"unit": c.unit, "meaning": c.meaning}) for c in tables[table]],
         metadata={"table": table, "schema": "traceana/tables/1"},
     )
 
 
-def empty(table: str) -> pl.DataFrame:
-    """A frame of the table's columns with no rows."""
+def empty(table: str, tables: Schemas = TABLES) -> pl.DataFrame:
+    """A frame of the columns of one of `tables`, with no rows."""
     import polars as pl
 
-    return pl.DataFrame(schema=polars_schema(table))
+    return pl.DataFrame(schema=polars_schema(table, tables))

@@ -57,14 +57,21 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file to read, or standard input when `path` is `-`."""
+    """One file to read, or standard input when `path` is `-`; `is_folder`: a folder of tables that is read as one."""
 
     path: str
+    is_folder: bool = False
 
     @property
     def shown(self) -> str:
         """The path as text that every encoder takes: bytes of the name that are no UTF-8 become `\\xNN`."""
         return os.fsencode(self.path).decode("utf-8", "backslashreplace")
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk; of a folder those of its files. Raises OSError."""
+        path = Path(self.path)
+        return sum(p.stat().st_size for p in (path.iterdir() if self.is_folder else [path]) if p.is_file())
 
     @property
     def modified(self) -> float | None:

@@ -20,7 +20,8 @@ ALLOWED = {
     "traceana.rules": {"traceana.facts", "traceana.speculation", "traceana.errors"},
     "traceana.report": {"traceana.rules", "traceana.facts", "traceana.speculation", "traceana.errors"},
     "traceana.api": {
-        "traceana.report", "traceana.rules", "traceana.facts", "traceana.store", "traceana_parsers", "traceana.errors",
+        "traceana.report", "traceana.rules", "traceana.facts", "traceana.attribution", "traceana.store",
+        "traceana_parsers", "traceana.errors",
     },
     "traceana.api_compare": {
         "traceana.api", "traceana.report", "traceana.facts", "traceana.store", "traceana_parsers", "traceana.errors",

@@ -1,20 +1,23 @@
 """A capture's faults: each is named once, with what it hides and a command that can be pasted."""
 
-import polars as pl
-
-from tests.attribution.builder import Process, Tables, tables
-from traceana.attribution.capture_quality import count_trace, judge_capture
+from tests.attribution.builder import Process, tables
+from traceana.attribution.capture_quality import count_process, judge_capture
 from traceana.attribution.cycles import cycles_of_scopes
-from traceana.attribution.model import CaptureNote
+from traceana.attribution.model import CaptureNote, TraceCounts
+from traceana.attribution.model import Process as Who
 from traceana.attribution.scopes import scopes_by_name
 
 
-def judged(*processes: Process, engine: str | None = "sglang", with_cycles: bool = True) -> dict[str, CaptureNote]:
-    trace = tables(*processes)
-    cycles = (
-        cycles_of_scopes(scopes_by_name(trace.ranges, trace.names), trace.launches, trace.ops) if with_cycles else None
-    )
-    notes = judge_capture(trace.traces, count_trace(trace.traces, trace.tables, trace.ops, cycles), engine)
+def counted(process: Process) -> TraceCounts:
+    trace = tables(process)
+    cycles = cycles_of_scopes(scopes_by_name(trace.ranges, trace.names), trace.launches, trace.ops)
+    return count_process(Who(process.file_id, process.rank, process.pid), trace.tables, trace.ops, cycles)
+
+
+def judged(
+    *processes: Process, engine: str | None = "sglang", unmatched: tuple[str, ...] = ()
+) -> dict[str, CaptureNote]:
+    notes = judge_capture(tables(*processes).traces, [counted(process) for process in processes], engine, unmatched)
     found = {note.code: note for note in notes}
     assert len(found) == len(notes)
     order = [("critical", "warning", "info").index(note.severity) for note in notes]
@@ -77,7 +80,6 @@ def test_a_short_capture_and_one_without_cycles() -> None:
     none.kernel("gemm", 10, 90, none.call(1, 2))
     none.trace()
     assert judged(none)["too-few-cycles"].what == "no cycle was found in the capture"
-    assert "too-few-cycles" not in judged(none, with_cycles=False)
 
 
 def test_no_gpu_events_is_critical_only_when_no_trace_has_any() -> None:
@@ -105,9 +107,10 @@ def test_kernels_without_launch_records() -> None:
     assert judged(process)["launches-missing"].what == "10 of 35 kernels have no launch record"
 
 
-def test_counts_are_of_each_process_of_each_file() -> None:
-    trace: Tables = tables(healthy(0), healthy(1, cycles=30))
-    counts = count_trace(trace.traces, trace.tables, trace.ops)
-    assert [(c.file_id, c.kernels, c.launches, c.cycles) for c in counts] == [(0, 25, 25, None), (1, 30, 30, None)]
-    assert judge_capture(trace.traces.clear(), [], None) == []
-    assert isinstance(trace.traces, pl.DataFrame)
+def test_ranks_whose_collectives_do_not_fit_are_said_once() -> None:
+    notes = judged(healthy(0), healthy(1), unmatched=("all_reduce: 1 of 2 ranks left out", "all_gather: the same"))
+    assert notes["ranks-unmatched"].what == "all_reduce: 1 of 2 ranks left out; all_gather: the same"
+
+
+def test_nothing_traced_is_nothing_wrong() -> None:
+    assert judge_capture(tables().traces, []) == []

@@ -6,7 +6,7 @@ import pytest
 from tests.attribution.builder import Tables, tables
 from tests.attribution.planted import Planted, verify_cycles
 from traceana.attribution.cycles import cycles_of_scopes
-from traceana.attribution.late import late_arrivals, late_ranks
+from traceana.attribution.late import last_to_arrive, late_arrivals, late_ranks
 from traceana.attribution.ledger import build_ledger
 from traceana.attribution.model import BUCKETS
 from traceana.attribution.ranks import match_ranks, splits
@@ -64,7 +64,7 @@ def test_clock_offsets_come_back_exactly_and_the_late_rank_is_named(trace: Table
     assert match.offsets["spread_ns"].to_list() == [0] * 8
     assert match.offsets["trusted"].all()
     assert match.members["complete"].all() and match.members.height == 8 * 24 * 3
-    late = late_ranks(late_arrivals(match.members, trace.ops))
+    late = late_ranks(late_arrivals(last_to_arrive(match.members), trace.ops))
     first = late.row(0, named=True)
     assert first["rank"] == 3 and first["before"] == "busy"
     assert trace.names.filter(file_id=3, name_id=first["before_name_id"])["name"].to_list() == ["gemm verify"]
@@ -112,8 +112,13 @@ def test_a_loop_that_never_varies_is_said_to_fit_in_several_ways() -> None:
     )
     even = even.with_columns((pl.col("end_ns") - 20_000).alias("start_ns"))
     match = match_ranks(even)
+    assert match.notes == ()  # clocks that agree under one of them leave no doubt
+    assert match.offsets["shift"].to_list() == [0, 0]
+    apart = even.with_columns(pl.col("start_ns", "end_ns") + pl.when(pl.col("rank") == 1).then(30_000).otherwise(0))
+    match = match_ranks(apart)
     assert "under several shifts alike; the smallest clock offset was taken" in match.notes[0]
     assert match.offsets["shift"].to_list() == [0, 0]
+    assert "the smallest shift was taken" in match_ranks(even, wall_clock=False).notes[0]
 
 
 def test_a_missing_rank_makes_the_transfer_an_upper_bound() -> None:

@@ -31,9 +31,9 @@ def rows(query: str, *names: str) -> pl.DataFrame:
 @pytest.fixture(scope="module")
 def ranges() -> pl.DataFrame:
     return rows(
-        f"SELECT rowid, 0, {PID}, {TID}, start, end FROM NVTX_EVENTS "
+        f"SELECT rowid, 0, 0, {PID}, {TID}, start, end FROM NVTX_EVENTS "
         "WHERE eventType IN (59, 60, 70, 71) AND endGlobalTid IS NULL AND end IS NOT NULL",
-        "id", "file_id", "pid", "tid", "start_ns", "end_ns",
+        "id", "file_id", "rank", "pid", "tid", "start_ns", "end_ns",
     )  # fmt: skip
 
 
@@ -47,14 +47,14 @@ def test_start_duration_and_operations_equal_nsys_for_every_range(
     ranges: pl.DataFrame, reference: list[dict[str, str]]
 ) -> None:
     launches = rows(
-        f"SELECT 0, {PID}, {TID}, start, end, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME",
-        "file_id", "pid", "tid", "start_ns", "end_ns", "correlation",
+        f"SELECT 0, 0, {PID}, {TID}, start, end, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME",
+        "file_id", "rank", "pid", "tid", "start_ns", "end_ns", "correlation",
     ).with_columns(pl.lit(False).alias("is_graph"))  # fmt: skip
     ops = pl.concat(
         rows(
-            "SELECT 0, (globalPid >> 24) & 16777215, deviceId, start, end, correlationId "
+            "SELECT 0, 0, (globalPid >> 24) & 16777215, deviceId, start, end, correlationId "
             f"FROM CUPTI_ACTIVITY_KIND_{table}",
-            "file_id", "pid", "device", "start_ns", "end_ns", "correlation",
+            "file_id", "rank", "pid", "device", "start_ns", "end_ns", "correlation",
         )
         for table in ("KERNEL", "MEMCPY", "MEMSET")
     )  # fmt: skip

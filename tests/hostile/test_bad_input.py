@@ -230,7 +230,7 @@ def test_a_read_error_in_the_middle_keeps_what_came_before(tmp_path: Path, monke
         def __exit__(self, *_: object) -> None:
             pass
 
-    monkeypatch.setattr("traceana_parsers.logs.scan.open_stream", lambda _source: Failing())
+    monkeypatch.setattr("traceana_parsers.read.open_stream", lambda _source: Failing())
     found = only_input(traceana("diagnose", path, "--format", "json").json)
     assert found["problem"] == "reading stopped: Input/output error; what came before was read"
     assert found["recognised"] >= LOG[:20_000].count(b"\n")

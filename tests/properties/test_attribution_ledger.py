@@ -57,7 +57,7 @@ def test_every_instant_is_in_the_bucket_that_its_definition_says(ops, edges, spa
                 ({"gemm": "compute", "allgather": "comm", "copykernel": "copies"}.get(name, "unsplit"), start, end)
             ]
             if name == "allreduce split":
-                splits.append((0, process.pid, device, stream, start, transfer))
+                splits.append((0, 0, process.pid, device, stream, start, transfer))
                 turn = max(start, end - transfer)
                 parts = [("wait", start, turn), ("transfer", turn, end)]
         truth += [(device, *part, launched) for part in parts]
@@ -65,7 +65,7 @@ def test_every_instant_is_in_the_bucket_that_its_definition_says(ops, edges, spa
     cycles = cycle_rows(process, edges, spans)
     split_rows = pl.DataFrame(
         splits,
-        schema=dict.fromkeys(("file_id", "pid", "device", "stream", "start_ns", "transfer_ns"), pl.Int64),
+        schema=dict.fromkeys(("file_id", "rank", "pid", "device", "stream", "start_ns", "transfer_ns"), pl.Int64),
         orient="row",
     )
     ledger = build_ledger(cycles, trace.ops, split_rows)

@@ -49,18 +49,18 @@ ops_of = st.lists(st.tuples(st.integers(0, 1), span, st.one_of(st.none(), st.int
 @given(ranges_of, calls_of, ops_of, st.sampled_from([2, projection._CHUNK]))
 def test_projection_equals_the_rule_applied_to_every_pair(ranges, calls, ops, chunk) -> None:  # type: ignore[no-untyped-def]
     """Nested calls, ids used twice, two threads of one process, two devices, several streams, out of order."""
-    whole = {"file_id": pl.Int64, "pid": pl.Int64}
+    whole = {"file_id": pl.Int64, "rank": pl.Int64, "pid": pl.Int64}
     range_rows = pl.DataFrame(
-        [(0, 1, t, s, e) for t, (s, e) in ranges],
+        [(0, None, 1, t, s, e) for t, (s, e) in ranges],
         schema=whole | dict.fromkeys(("tid", "start_ns", "end_ns"), pl.Int64), orient="row",
     )  # fmt: skip
     call_rows = pl.DataFrame(
-        [(0, 1, t, s, e, c, g) for t, (s, e), c, g in calls],
+        [(0, None, 1, t, s, e, c, g) for t, (s, e), c, g in calls],
         schema=whole | dict.fromkeys(("tid", "start_ns", "end_ns", "correlation"), pl.Int64) | {"is_graph": pl.Boolean},
         orient="row",
     )
     op_rows = pl.DataFrame(
-        [(0, 1, d, s, e, c) for d, (s, e), c in ops],
+        [(0, None, 1, d, s, e, c) for d, (s, e), c in ops],
         schema=whole | dict.fromkeys(("device", "start_ns", "end_ns", "correlation"), pl.Int64), orient="row",
     )  # fmt: skip
     before, projection._CHUNK = projection._CHUNK, chunk

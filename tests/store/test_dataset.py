@@ -18,7 +18,8 @@ from traceana import api
 from traceana.errors import TraceanaError
 from traceana.report.interface import render
 from traceana.store.dataset import RunWriter, Tables, is_store, open_run
-from traceana_parsers.schema import TABLES, Column, arrow_schema, empty, polars_schema
+from traceana.store.tables import ATTRIBUTION_TABLES, BY_RANK, STORED
+from traceana_parsers.schema import Column, arrow_schema, empty, polars_schema
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "rules"
 VALUES: dict[str, list[object]] = {
@@ -36,55 +37,63 @@ VALUES: dict[str, list[object]] = {
 def rows_of(table: str) -> pl.DataFrame:
     """Four rows that hold every kind of value, nulls and empty lists too."""
     columns = [
-        pl.Series(c.name, VALUES[c.dtype], dtype=polars_schema(table)[c.name], strict=True) for c in TABLES[table]
+        pl.Series(c.name, VALUES[c.dtype], dtype=polars_schema(table, STORED)[c.name], strict=True)
+        for c in STORED[table]
     ]
     return pl.DataFrame(columns)
+
+
+def by_rank(table: str, *frames: pl.DataFrame) -> pl.DataFrame:
+    """Rows as a store gives them: rank by rank where it has a folder per rank, those of no known rank last."""
+    rows = pl.concat(frames)
+    return rows.sort("rank", nulls_last=True, maintain_order=True) if table in BY_RANK else rows
 
 
 def known(column: Column) -> bool:
     return column.dtype in VALUES
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", STORED)
 def test_every_value_of_every_column_comes_back(table: str, tmp_path: Path) -> None:
-    assert all(known(c) for c in TABLES[table]), "a new column type: give it values above"
+    assert all(known(c) for c in STORED[table]), "a new column type: give it values above"
     rows = rows_of(table)
     with RunWriter(tmp_path) as writer:
         writer.add(table, rows)
         writer.add(table, rows.head(0))
         writer.add(table, rows.reverse())
-        assert writer.flush().frame(table).equals(pl.concat([rows, rows.reverse()]))
+        assert writer.flush().frame(table).equals(by_rank(table, rows, rows.reverse()))
         writer.add(table, rows)  # more after a flush
         writer.commit("r", {})
     tables, manifest = open_run(str(tmp_path))
     back = tables.frame(table)
-    assert back.equals(pl.concat([rows, rows.reverse(), rows]))
-    assert dict(back.schema) == polars_schema(table)
+    assert back.equals(by_rank(table, rows, rows.reverse(), rows))
+    assert dict(back.schema) == polars_schema(table, STORED)
     assert tables.height(table) == 12
-    first = TABLES[table][0].name
+    first = STORED[table][0].name
     assert tables.frame(table, [first]).columns == [first]
     assert manifest["run"] == "r"
-    for other in TABLES:
+    for other in STORED:
         if other != table:
-            assert tables.frame(other).equals(empty(other))
+            assert tables.frame(other).equals(empty(other, STORED))
             assert tables.height(other) == 0
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", STORED)
 def test_every_column_says_what_it_means_and_in_which_unit(table: str, tmp_path: Path) -> None:
     with RunWriter(tmp_path) as writer:
         writer.add(table, rows_of(table))
         run = writer.commit("r", {})
-    (part,) = (run / table).glob("part-*.parquet")
+    part, *others = sorted((run / table).rglob("part-*.parquet"))
+    assert len(others) == (3 if table in BY_RANK else 0)
     schema = pq.read_schema(part)
-    assert schema.names == [c.name for c in TABLES[table]]
-    for column in TABLES[table]:
+    assert schema.names == [c.name for c in STORED[table]]
+    for column in STORED[table]:
         assert len(column.meaning) > 3, f"{table}.{column.name} has no meaning"
         metadata = schema.field(column.name).metadata
         assert metadata[b"meaning"].decode() == column.meaning
         assert metadata[b"unit"].decode() == column.unit
     assert schema.metadata[b"table"].decode() == table
-    assert arrow_schema(table).equals(schema)
+    assert arrow_schema(table, STORED).equals(schema)
 
 
 def test_tables_in_memory_and_on_disk_are_the_same(tmp_path: Path) -> None:
@@ -98,6 +107,80 @@ def test_tables_in_memory_and_on_disk_are_the_same(tmp_path: Path) -> None:
             assert tables.frame("events").equals(pl.concat([rows, rows]))
             assert tables.height("events") == 8
             assert tables.frame("settings").equals(empty("settings"))
+
+
+def events_of(ranks: list[int | None], rows: int = 40_000) -> pl.DataFrame:
+    """Kernels of several ranks, in turn; file and process follow from the rank."""
+    rank = pl.Series("rank", [ranks[i % len(ranks)] for i in range(rows)], pl.Int32)
+    known = pl.DataFrame({"rank": rank, "file_id": rank.fill_null(99), "pid": rank.fill_null(99) + 1_000}).with_columns(
+        pl.int_range(rows).alias("start_ns")
+    )
+    schema = polars_schema("kernels")
+    return known.select(
+        (pl.col(c) if c in known.columns else pl.lit(None)).cast(kind).alias(c) for c, kind in schema.items()
+    )
+
+
+def test_events_lie_in_one_folder_per_rank_and_other_programs_read_the_layout(tmp_path: Path) -> None:
+    with RunWriter(tmp_path) as writer:
+        writer.add("kernels", events_of([0, 3, 10, None]))
+        run = writer.commit("r", {})
+    folders = sorted(p.name for p in (run / "kernels").iterdir())
+    assert folders == ["rank=0", "rank=10", "rank=3", "rank=__HIVE_DEFAULT_PARTITION__"]
+    found = pl.read_parquet(tmp_path / "run=*" / "kernels" / "*" / "*.parquet", hive_partitioning=True)
+    assert set(found["run"]) == {"r"}
+    assert found.group_by("rank").len().sort("rank").rows() == [(None, 10_000), (0, 10_000), (3, 10_000), (10, 10_000)]
+
+
+def test_one_rank_is_read_without_touching_the_files_of_others(tmp_path: Path) -> None:
+    with RunWriter(tmp_path) as writer:
+        writer.add("kernels", events_of([0, 1, None]))
+        run = writer.commit("r", {})
+    tables, _ = open_run(str(tmp_path))
+    for part in (run / "kernels" / "rank=1").iterdir():  # what reads it fails: the pages' checksums no longer fit
+        data = part.read_bytes()
+        with part.open("r+b") as file:
+            file.write(data[:4] + bytes(b ^ 0x5A for b in data[4:2_000]))
+    assert tables.frame("kernels", only={"rank": 0}).height == 13_334
+    assert tables.frame("kernels", ["start_ns"], {"rank": None}).equals(
+        events_of([0, 1, None]).filter(pl.col("rank").is_null()).select("start_ns")
+    )
+    with pytest.raises(TraceanaError, match="damaged"):
+        tables.frame("kernels", only={"rank": 1})
+
+
+def test_rows_are_picked_alike_in_memory_and_on_disk(tmp_path: Path) -> None:
+    rows = events_of([2, None, 5, 7])
+    with RunWriter(tmp_path) as writer:
+        writer.add("kernels", rows)
+        on_disk = writer.flush()
+        for only in (
+            {"rank": 5}, {"rank": None}, {"file_id": 2, "pid": 1_002}, {"file_id": 2, "pid": 1_005}, {"rank": 6},
+            {"rank": (2, 7)}, {"start_ns": range(10, 14)}, {"start_ns": ()}, {"name_id": 1}, {"name_id": None, "rank": 7},
+        ):  # fmt: skip
+            wanted = Tables({"kernels": [rows, rows]}).frame("kernels", ["rank", "start_ns"], only)
+            found = on_disk.frame("kernels", ["rank", "start_ns"], only)
+            assert pl.concat([found, found]).sort("rank", "start_ns").equals(wanted.sort("rank", "start_ns")), only
+            assert (found.height > 0) == (
+                only not in ({"file_id": 2, "pid": 1_005}, {"rank": 6}, {"start_ns": ()}, {"name_id": 1})
+            )
+
+
+def test_results_of_another_version_are_left_out_and_events_of_another_version_refused(tmp_path: Path) -> None:
+    with RunWriter(tmp_path) as writer:
+        writer.add("kernels", events_of([0]))
+        writer.add("ledger", rows_of("ledger"))
+        writer.add("attribution", rows_of("attribution"))
+        run = writer.commit("r", {"rows": {"kernels": 40_000, "ledger": 4, "attribution": 4}})
+    assert open_run(str(tmp_path))[0].height("ledger") == 4
+    other = pl.DataFrame({"another": [1]})
+    other.write_parquet(run / "ledger" / "part-00000.parquet")
+    tables, _ = open_run(str(tmp_path))
+    assert [tables.height(name) for name in ATTRIBUTION_TABLES if tables.height(name)] == []
+    assert tables.height("kernels") == 40_000
+    other.write_parquet(run / "kernels" / "rank=0" / "part-00000.parquet")
+    with pytest.raises(TraceanaError, match="another version"):
+        open_run(str(tmp_path))
 
 
 FIRES = sorted({p.parent for p in FIXTURES.glob("*/fires/*.log")})

@@ -1,43 +1,39 @@
-"""Trace tables of a run to its attribution: cycles, ledger, skew, late ranks, and what is wrong with the capture."""
+"""The attribution of a run: cycles, ledger, skew, late ranks, and what is wrong with the capture."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from traceana.attribution.capture_quality import count_trace, judge_capture
-from traceana.attribution.cycles import cycles_of_replays, cycles_of_scopes
-from traceana.attribution.late import late_arrivals, late_ranks
-from traceana.attribution.ledger import build_ledger
-from traceana.attribution.model import CaptureNote, Ledger, SkewVerdict
-from traceana.attribution.ops import device_ops
-from traceana.attribution.phase_table import phase_spans, phase_table
-from traceana.attribution.ranks import match_ranks, splits
-from traceana.attribution.scopes import number_cycles, scopes_by_name, scopes_of_ranges
-from traceana.attribution.skew import judge, split_one_rank
-from traceana_parsers.kernels import classify
-from traceana_parsers.traces.annotations import annotate
+import polars as pl
 
-if TYPE_CHECKING:
-    import polars as pl
+from traceana.attribution.capture_quality import judge_capture
+from traceana.attribution.model import PROCESS, TIMELINE, CaptureNote, Ledger, SkewVerdict, TraceCounts
+from traceana.attribution.phase_table import phase_table
+from traceana.attribution.results import attribute, is_current
+from traceana.store.dataset import Tables
+from traceana_parsers.interface import MemorySink
 
-    from traceana.store.dataset import Tables
-
-_TABLES = ("kernels", "memops", "graphs", "launches", "ranges", "collectives")
+_WINDOW = (pl.col("window_end_ns") - pl.col("window_start_ns")).alias("window_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """What the traces of a run say.
+    """What the traces of a run say. Frames have the columns of the tables in store.tables.ATTRIBUTION_TABLES.
 
-    `phases`: the phase table (medians per rank, device and phase); `ledger`: None without GPU cycles; `host`: per rank
-    and phase, cycles and the median host span (`host_span_ns`) with collectives per cycle (`collectives`, text) and the
-    time in them; `late`: see late.late_ranks; `categories`: family, category, total_ns of kernels, most first;
-    `source`: where the cycles come from; `provenance`: measured, or derived from the pattern of graph launches.
+    `phases`: the phase table (medians per rank, device and phase); `ledger`: None without GPU cycles; `host`: per
+    process and phase what the host did (`host_phases`); `late`: `late_ranks`, most waited for first; `categories`:
+    family, category, total_ns and kernels over all ranks, most time first; `source`: where the cycles come from;
+    `provenance`: measured, or derived from the pattern of graph launches; `engine`: whose annotations the traces hold.
+    `device_time`: the ledger of the whole capture, one row per timeline.
+    Inside cycles: `rounds`, one row per cycle and timeline in time order (`trace_cycles` and window_ns; device and
+    window null without GPU work); `waits` (`host_waits`), most idle time first; `comm` (`comm_kernels`), longest first;
+    `copies` (`cycle_copies`). `tables`: all of these and more (`matched_collectives`, `clock_offsets`).
     """
 
     phases: pl.DataFrame
     ledger: Ledger | None
+    device_time: pl.DataFrame
     host: pl.DataFrame
     skew: SkewVerdict
     late: pl.DataFrame
@@ -46,124 +42,84 @@ class Attribution:
     cycles: int
     source: str
     provenance: str
+    engine: str | None
+    rounds: pl.DataFrame
+    waits: pl.DataFrame
+    comm: pl.DataFrame
+    copies: pl.DataFrame
+    tables: Tables
 
 
 def analyse(tables: Tables, engine: str | None = None) -> Attribution | None:
-    """The attribution of a run's traces; None when the run has no trace.
+    """The attribution of a run's traces, from the store where this code made it; None when the run has no trace.
+
+    `engine`: sglang or vllm, for the commands that capture it right; as the annotations say, when not given.
 
     Raises LedgerError when buckets do not add up, which is an error of ours.
     """
     traces = tables.frame("traces")
     if not traces.height:
         return None
-    found = {name: tables.frame(name) for name in _TABLES}
-    names = tables.frame("names")
-    kinds = names.select("file_id", "name_id").hstack(
-        classify(names["name"]).select("family", "category", "collective")
-    )
-    ops = device_ops(found["kernels"], found["memops"], found["graphs"], found["launches"], kinds, found["collectives"])
-    said = names.select("file_id", "name_id").hstack(annotate(names["name"]))
-    engine = engine or _engine(said)
-    scopes, source = _scopes(found["ranges"], names, said)
-    cycles = cycles_of_scopes(scopes, found["launches"], ops)
-    provenance = "measured"
-    if not cycles.filter(cycles["phase"] == "cycle").height and not number_cycles(scopes).height:
-        cycles = cycles_of_replays(found["launches"], ops, found["graphs"])
-        source, provenance = "the periodic pattern of graph launches", "derived"
-    members, late = _collectives(
-        found["collectives"], found["kernels"], ops, "relative" not in traces["clock"].to_list()
-    )
-    on_device = cycles.filter(cycles["device"].is_not_null())
-    ledger = build_ledger(on_device, ops, splits(members)) if on_device.height else None
-    if ledger is not None:
-        ledger.self_check()
+    if not is_current(tables):
+        sink = MemorySink()
+        attribute(tables, sink)
+        tables = Tables(sink.tables)
+    return _read(tables, traces, engine)
+
+
+def _read(tables: Tables, traces: pl.DataFrame, engine: str | None) -> Attribution:
+    """Result tables as one."""
+    run = tables.frame("attribution").row(0, named=True)
+    processes = tables.frame("processes")
+    engines = processes["engine"].drop_nulls().unique().to_list()
+    named = engines[0] if len(engines) == 1 else None
+    cyclic = processes.filter(pl.col("cycles") > 0)
+    ledger = _ledger(tables)
+    phase, cycles = [*TIMELINE, "phase"], tables.frame("trace_cycles")
+    counts = [TraceCounts(**row) for row in processes.drop("engine", "source", "provenance").iter_rows(named=True)]
     return Attribution(
-        phases=phase_table(phase_spans(cycles, found["launches"], ops)),
-        ledger=ledger,
-        host=_host(number_cycles(scopes), found["collectives"]),
-        skew=judge(members),
-        late=late,
-        categories=_categories(found["kernels"], kinds),
-        notes=tuple(judge_capture(traces, count_trace(traces, found, ops, cycles), engine)),
-        cycles=_count(cycles),
-        source=source,
-        provenance=provenance,
+        phases=phase_table(tables.frame("phase_spans")),
+        ledger=ledger if ledger.windows.height else None,
+        device_time=ledger.devices,
+        host=tables.frame("host_phases").sort(*PROCESS, "phase"),
+        skew=SkewVerdict(
+            run["skew"],
+            run["instances"],
+            run["ranks"],
+            run["skew_provenance"],
+            run["transfer_ns"],
+            run["wait_ns"],
+            run["skew_reason"],
+        ),
+        late=tables.frame("late_ranks").sort("wait_caused_ns", descending=True),
+        categories=_categories(tables.frame("kernel_categories")),
+        notes=tuple(judge_capture(traces, counts, engine or named, json.loads(run["notes"]))),
+        cycles=max((c.cycles for c in counts), default=0),
+        source=" and ".join(cyclic["source"].unique(maintain_order=True)),
+        provenance="derived" if "derived" in cyclic["provenance"] else "measured",
+        engine=named,
+        rounds=cycles.with_columns(_WINDOW).sort("host_start_ns", *TIMELINE),
+        waits=tables.frame("host_waits").sort("idle_ns", "call_ns", descending=True),
+        comm=_longest_first(tables.frame("comm_kernels")),
+        copies=tables.frame("cycle_copies").sort(*phase, "kind"),
+        tables=tables,
     )
 
 
-def _count(cycles: pl.DataFrame) -> int:
-    """Cycles of the rank that has the most."""
-    whole = cycles.filter(cycles["phase"] == "cycle").unique(["file_id", "pid", "cycle"])
-    most = whole.group_by("file_id", "pid").len()["len"].max() if whole.height else 0
-    return int(most) if isinstance(most, int) else 0
+def _ledger(tables: Tables) -> Ledger:
+    windows = tables.frame("trace_cycles", [*TIMELINE, "cycle", "window_start_ns", "window_end_ns"])
+    windows = windows.filter(pl.col("window_start_ns").is_not_null()).select(*TIMELINE, "cycle", _WINDOW)
+    ledger = Ledger(tables.frame("ledger"), windows, tables.frame("device_time"))
+    ledger.self_check()
+    return ledger
 
 
-def _engine(said: pl.DataFrame) -> str | None:
-    """The engine whose annotations are in the traces; None without any, or with those of several."""
-    engines = said["engine"].drop_nulls().unique().to_list()
-    return str(engines[0]) if len(engines) == 1 else None
+def _categories(rows: pl.DataFrame) -> pl.DataFrame:
+    """Kernel time by category over all timelines, most first."""
+    sums = rows.group_by("family", "category").agg(pl.col("total_ns", "kernels").sum())
+    return sums.sort("total_ns", "family", "category", descending=[True, False, False])
 
 
-def _scopes(ranges: pl.DataFrame, names: pl.DataFrame, said: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """Host ranges that bound cycles and phases: our own where there are any, else the engine's annotations (`said`)."""
-    own = scopes_by_name(ranges, names)
-    if own.height:
-        return own, "ranges of the instrumentation"
-    roles = said.with_columns(said["generation_tokens"].alias("tokens"))
-    return scopes_of_ranges(ranges, roles), "the engine's own step annotations"
-
-
-def _collectives(
-    collectives: pl.DataFrame, kernels: pl.DataFrame, ops: pl.DataFrame, wall_clock: bool
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Collectives with transfer and wait, and who came late: matched across ranks, else estimated on the one rank."""
-    match = match_ranks(collectives, wall_clock=wall_clock)
-    if match.members.height:
-        return match.members, late_ranks(late_arrivals(match.members, ops))
-    return split_one_rank(collectives, kernels), late_ranks(late_arrivals(match.members, ops))
-
-
-def _categories(kernels: pl.DataFrame, kinds: pl.DataFrame) -> pl.DataFrame:
-    import polars as pl
-
-    timed = kernels.join(kinds, on=["file_id", "name_id"], how="left")
-    return (
-        timed.group_by("family", "category")
-        .agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias("total_ns"), pl.len().alias("kernels"))
-        .sort("total_ns", descending=True)
-    )
-
-
-def _host(scopes: pl.DataFrame, collectives: pl.DataFrame) -> pl.DataFrame:
-    """Host spans of phases per rank, and the host-side collectives inside them (CPU backends trace those)."""
-    import polars as pl
-
-    phases = scopes.filter((pl.col("phase") != "cycle") & pl.col("cycle").is_not_null())
-    phases = phases.with_row_index("range")
-    host = collectives.filter(pl.col("device").is_null()).sort("start_ns")
-    inside = phases.sort("host_start_ns").select("range", "file_id", "pid", "host_start_ns", "host_end_ns")
-    joined = host.join_asof(
-        inside,
-        left_on="start_ns",
-        right_on="host_start_ns",
-        by=["file_id", "pid"],
-        strategy="backward",
-        check_sortedness=False,
-    ).filter(pl.col("end_ns") <= pl.col("host_end_ns"))
-    per_range = joined.group_by("range", "collective").agg(
-        pl.len().alias("n"), (pl.col("end_ns") - pl.col("start_ns")).sum().alias("ns")
-    )
-    keys = ["file_id", "rank", "pid", "phase"]
-    spans = phases.group_by(keys).agg(
-        pl.len().alias("ranges"), (pl.col("host_end_ns") - pl.col("host_start_ns")).median().alias("host_span_ns")
-    )
-    counts = (
-        per_range.join(phases.select("range", *keys), on="range")
-        .group_by(*keys, "collective")
-        .agg(pl.col("n").median().alias("per_range"), pl.col("ns").median().alias("ns"))
-        .sort("per_range", descending=True)
-        .with_columns(pl.format("{} {}", pl.col("per_range").cast(pl.Int64), "collective").alias("text"))
-        .group_by(keys, maintain_order=True)
-        .agg(pl.col("text").str.join(", ").alias("collectives"), pl.col("ns").sum().alias("collective_ns"))
-    )
-    return spans.join(counts, on=keys, how="left", nulls_equal=True).sort(keys)
+def _longest_first(rows: pl.DataFrame) -> pl.DataFrame:
+    rest = [name for name in rows.columns if name not in ("instances", "total_ns", "shortest_ns")]
+    return rows.sort("total_ns", *rest, descending=[True, *[False] * len(rest)])

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from traceana.attribution.model import MIN_CYCLES, CaptureNote, TraceCounts
-from traceana.attribution.ops import HIDDEN, PROCESS, hidden_launches
+from traceana.attribution.model import MIN_CYCLES, CaptureNote, Process, TraceCounts
+from traceana.attribution.ops import hidden_launches, recorded
 
 #: what readers write into `traces.notes` when events are missing
 _LOST = re.compile(r"drop|exceed|overflow|lost|could not allocate|incomplete|truncated|cut off", re.IGNORECASE)
@@ -36,42 +36,39 @@ _START = {
 }
 
 
-def count_trace(
-    traces: pl.DataFrame, tables: Mapping[str, pl.DataFrame], ops: pl.DataFrame, cycles: pl.DataFrame | None = None
-) -> list[TraceCounts]:
-    """What each row of `traces` holds. `tables`: kernels, memops, graphs, launches, ranges; `ops`: ops.device_ops."""
+def count_process(
+    process: Process, tables: Mapping[str, pl.DataFrame], ops: pl.DataFrame, cycles: pl.DataFrame
+) -> TraceCounts:
+    """What one process of a trace holds.
+
+    Args:
+        tables: its launches, memops and graphs. ops: its operations, see
+            ops.device_ops. cycles: see cycles.CYCLES.
+    """
     kernels = ops.filter(pl.col("kind") == "kernel")
-    graph_calls = tables["launches"].filter(pl.col("is_graph"))
-    seen = ops.filter(pl.col("kind") != HIDDEN)
-    counts = {
-        "kernels": kernels,
-        "memops": tables["memops"],
-        "graph_rows": tables["graphs"],
-        "launches": tables["launches"],
-        "graph_launches": graph_calls,
-        "hidden_graph_launches": hidden_launches(seen, tables["launches"]),
-        "kernels_without_launch": kernels.filter(pl.col("launch_end_ns").is_null()),
-        "ranges": tables["ranges"],
-    }
-    if cycles is not None:
-        counts["cycles"] = cycles.filter(pl.col("phase") == "cycle").unique([*PROCESS, "cycle"])
-    per_key = {name: _by_process(frame) for name, frame in counts.items()}
-    return [
-        TraceCounts(file_id, pid, **{name: found.get((file_id, pid), 0) for name, found in per_key.items()})
-        for file_id, pid in traces.select(PROCESS).iter_rows()
-    ]
+    return TraceCounts(
+        process.file_id,
+        process.rank,
+        process.pid,
+        kernels=kernels.height,
+        memops=tables["memops"].height,
+        graph_rows=tables["graphs"].height,
+        launches=tables["launches"].height,
+        graph_launches=int(tables["launches"]["is_graph"].sum()),
+        hidden_graph_launches=hidden_launches(recorded(ops), tables["launches"]).height,
+        kernels_without_launch=kernels["launch_end_ns"].null_count(),
+        cycles=cycles.filter(pl.col("phase") == "cycle")["cycle"].n_unique(),
+    )
 
 
-def _by_process(frame: pl.DataFrame) -> dict[tuple[int, int | None], int]:
-    rows = frame.group_by(PROCESS).agg(pl.len().alias("n")).iter_rows()
-    return {(file_id, pid): n for file_id, pid, n in rows}
-
-
-def judge_capture(traces: pl.DataFrame, counts: Sequence[TraceCounts], engine: str | None = None) -> list[CaptureNote]:
+def judge_capture(
+    traces: pl.DataFrame, counts: Sequence[TraceCounts], engine: str | None = None, unmatched: Sequence[str] = ()
+) -> list[CaptureNote]:
     """Everything wrong with a set of traces of one run, worst first.
 
     Args:
-        traces: the `traces` table. counts: see count_trace. engine: sglang or vllm, for the commands.
+        traces: the `traces` table. counts: see count_process. engine: sglang or vllm, for the commands. unmatched:
+            RankMatch.notes.
     """
     tool = traces.get_column("tool").drop_nulls().to_list()
     command = _Commands(engine, "kineto" if tool and tool[0] == "kineto" else "nsight")
@@ -79,6 +76,7 @@ def judge_capture(traces: pl.DataFrame, counts: Sequence[TraceCounts], engine: s
         *_no_gpu(counts, command),
         *_hidden_graphs(traces, counts, command),
         *_missing_ranks(traces, command),
+        *_unmatched(unmatched, command),
         *_lost_events(traces, command),
         *_clocks(traces, command),
         *_no_launches(counts, command),
@@ -128,11 +126,9 @@ def _no_gpu(counts: Sequence[TraceCounts], command: _Commands) -> list[CaptureNo
 
 
 def _hidden_graphs(traces: pl.DataFrame, counts: Sequence[TraceCounts], command: _Commands) -> list[CaptureNote]:
-    whole = {(c.file_id, c.pid) for c in counts if c.graph_rows}
-    modes = traces.select(*PROCESS, "graph_mode").iter_rows()
-    whole |= {(file_id, pid) for file_id, pid, mode in modes if mode == "graph"}
-    hidden = sum(c.hidden_graph_launches for c in counts)
-    concerned = tuple(sorted({f for f, _ in whole} | {c.file_id for c in counts if c.hidden_graph_launches}))
+    whole = {c.file_id for c in counts if c.graph_rows or c.hidden_graph_launches}
+    whole |= set(traces.filter(pl.col("graph_mode") == "graph").get_column("file_id").to_list())
+    hidden, concerned = sum(c.hidden_graph_launches for c in counts), tuple(sorted(whole))
     if not concerned:
         return []
     rows, launches = sum(c.graph_rows for c in counts), sum(c.graph_launches for c in counts)
@@ -153,6 +149,13 @@ def _missing_ranks(traces: pl.DataFrame, command: _Commands) -> list[CaptureNote
     what = f"{len(seen) or traces.height} of {world} ranks were traced" + (f"; missing: {which}" if seen else "")
     consequence = "the last rank to arrive may be a missing one: transfer times are upper bounds, the late rank a guess"
     return [CaptureNote("warning", "ranks-missing", what, consequence, command.again)]
+
+
+def _unmatched(notes: Sequence[str], command: _Commands) -> list[CaptureNote]:
+    if not notes:
+        return []
+    consequence = "transfer and wait of these collectives are not told apart, or by a guess of which belong together"
+    return [CaptureNote("warning", "ranks-unmatched", "; ".join(notes[:3]), consequence, command.again)]
 
 
 def _notes(traces: pl.DataFrame, pattern: re.Pattern[str]) -> tuple[list[str], tuple[int, ...]]:
@@ -203,10 +206,7 @@ def _no_launches(counts: Sequence[TraceCounts], command: _Commands) -> list[Capt
 
 
 def _too_short(counts: Sequence[TraceCounts], command: _Commands) -> list[CaptureNote]:
-    known = [c for c in counts if c.cycles is not None and c.kernels + c.graph_rows]
-    if not known:
-        return []
-    most = max(c.cycles or 0 for c in known)
+    most = max((c.cycles for c in counts if c.kernels + c.graph_rows), default=MIN_CYCLES)
     if most >= MIN_CYCLES:
         return []
     what = f"{_cycles(most)} captured, fewer than {MIN_CYCLES}" if most else "no cycle was found in the capture"

@@ -53,14 +53,26 @@ def dense_codes(frames: Sequence[pl.DataFrame], keys: Sequence[str]) -> tuple[li
     Nulls are a key of their own, the first.
     """
     borders = np.cumsum([0, *(frame.height for frame in frames)])
-    code, count = np.zeros(int(borders[-1]), np.int64), 1
+    code, count = np.zeros(int(borders[-1]), np.int64), min(int(borders[-1]), 1)
     for key in keys:
-        parts = [frame.get_column(key).cast(pl.Int64) for frame in frames]
+        parts = [frame.get_column(key) for frame in frames]
+        if _same_throughout(parts):
+            continue
+        parts = [part.cast(pl.Int64) for part in parts]
         lows = [low for low in (part.min() for part in parts) if isinstance(low, int)]
         null = min(lows, default=0) - 1
         place, places = densify(np.concatenate([part.fill_null(null).to_numpy() for part in parts]))
         code, count = densify(code * places + place) if count > 1 else (place, places)
     return [code[low:high] for low, high in pairwise(borders)], count
+
+
+def _same_throughout(parts: Sequence[pl.Series]) -> bool:
+    """Whether all values are one and the same, or all null: most tables hold one process."""
+    parts = [part for part in parts if len(part)]
+    if all(part.null_count() == len(part) for part in parts):
+        return True
+    values = {value for part in parts for value in (part.min(), part.max())}
+    return len(values) == 1 and not any(part.null_count() for part in parts)
 
 
 def rows_by_code(codes: IntArray, count: int) -> list[IntArray]:

@@ -8,8 +8,9 @@ import polars as pl
 from traceana.attribution.codes import column, dense_codes, rows_by_code
 from traceana.attribution.intervals import LOWEST, IntArray
 from traceana.attribution.model import BACK_TO_BACK_NS, TIMELINE
-from traceana.attribution.ops import RECORDED
+from traceana.attribution.ops import recorded
 
+_INSTANCE = ("group", "collective", "ordinal")
 LATE: dict[str, pl.DataType] = {
     "group": pl.String(),
     "collective": pl.String(),
@@ -25,17 +26,24 @@ LATE: dict[str, pl.DataType] = {
 }
 
 
-def late_arrivals(members: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
-    """One row per matched instance: the last rank, the wait of all others for it, and what its device did before.
+def last_to_arrive(members: pl.DataFrame) -> pl.DataFrame:
+    """The last rank of each matched instance, with the wait of all others for it (`wait_caused_ns`).
+
+    `members`: RankMatch.members.
+    """
+    caused = pl.col("wait_ns").sum().over(_INSTANCE).alias("wait_caused_ns")
+    return members.with_columns(caused).filter(pl.col("late").fill_null(False))
+
+
+def late_arrivals(rows: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
+    """What the device of each late rank did before it arrived; `rows`: see last_to_arrive.
 
     `before`: `busy` (an operation, before_name_id, ran up to the collective), `launch_gap` (the device was idle and
     the collective not launched for most of it), `idle` (launched and held back: a dependency, a stream, a graph),
     `start` (the trace begins there). Null where no device work was traced. `gap_ns` is the idle time before it.
-    Columns: LATE. `members`: RankMatch.members.
+    Columns: LATE.
     """
-    caused = pl.col("wait_ns").sum().over("group", "collective", "ordinal").alias("wait_caused_ns")
-    rows = members.with_columns(caused).filter(pl.col("late").fill_null(False))
-    ops = ops.filter(pl.col("kind").is_in(RECORDED))
+    ops = recorded(ops)
     (mine, theirs), count = dense_codes([rows, ops], TIMELINE)
     start, end, name = (column(ops, n) for n in ("start_ns", "end_ns", "name_id"))
     launched = column(ops, "launch_end_ns", LOWEST)
@@ -81,7 +89,7 @@ def late_ranks(arrivals: pl.DataFrame) -> pl.DataFrame:
     """Per group and rank, most waited for first: times_last, share_last (of the group's instances), wait_caused_ns, and
     its commonest `before` with its share of the wait caused (before_share), its commonest operation and median gap_ns.
     """
-    who = ["group", "file_id", "rank", "pid", "device"]
+    who = ["group", *TIMELINE]
     total = arrivals.group_by("group").agg(pl.len().alias("instances"))
     per_kind = arrivals.group_by(*who, "before").agg(pl.col("wait_caused_ns").sum()).sort("wait_caused_ns", "before")
     main = per_kind.group_by(who).agg(

@@ -44,17 +44,21 @@ _CLAIMS = (
 _CLASS = {name: at for at, (name, _) in enumerate(_CLAIMS)}
 _ALLREDUCE = ("transfer", "unsplit", "wait")
 #: what names one kernel for the join with its split
-_KERNEL = ("file_id", "pid", "device", "stream", "start_ns")
+_KERNEL = (*TIMELINE, "stream", "start_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Operations of one timeline in order of start: class and end of the launching call (LOWEST: not recorded)."""
+    """Operations: start, end, place of their class in the order of claims, end of the launching call (LOWEST: none)."""
 
     start: IntArray
     end: IntArray
     kind: IntArray
     launched: IntArray
+
+    def taken(self, rows: IntArray) -> _Work:
+        """Some of them, in the order of `rows`."""
+        return _Work(self.start[rows], self.end[rows], self.kind[rows], self.launched[rows])
 
 
 def build_ledger(cycles: pl.DataFrame, ops: pl.DataFrame, splits: pl.DataFrame | None = None) -> Ledger:
@@ -62,31 +66,32 @@ def build_ledger(cycles: pl.DataFrame, ops: pl.DataFrame, splits: pl.DataFrame |
 
     Args:
         cycles: see cycles.CYCLES. ops: see ops.device_ops.
-        splits: file_id, pid, device, stream, start_ns, transfer_ns of allreduce kernels (ranks.splits). An allreduce
-            without one is `allreduce_unsplit`.
+        splits: file_id, rank, pid, device, stream, start_ns, transfer_ns of allreduce kernels (ranks.splits). An
+            allreduce without one is `allreduce_unsplit`.
 
     Raises LedgerError if it does not add up.
     """
     segments, windows = _segments(cycles)
-    work = _classified(ops, splits)
-    (mine, theirs), count = dense_codes([segments, work], TIMELINE)
+    segments = pl.concat([segments, _captures(ops)])
+    (mine, theirs), count = dense_codes([segments, ops], TIMELINE)
     start, end = column(segments, "start_ns"), column(segments, "end_ns")
     values = {name: np.zeros(segments.height, np.int64) for name in (*BUCKETS, *BESIDE)}
-    arrays = [column(work, name) for name in ("start_ns", "end_ns", "class")]
-    launched = column(work, "launch_end_ns", LOWEST)
-    for at, on in zip(rows_by_code(mine, count), rows_by_code(theirs, count), strict=True):
+    work, row = _classified(ops, splits)
+    for at, on in zip(rows_by_code(mine, count), rows_by_code(theirs[row], count), strict=True):
         if not len(at):
             continue
-        order = on[np.argsort(arrays[0][on], kind="stable")]
-        one = _Work(arrays[0][order], arrays[1][order], arrays[2][order], launched[order])
-        for name, found in _buckets(one, start[at], end[at]).items():
+        for name, found in _buckets(
+            work.taken(on[np.argsort(work.start[on], kind="stable")]), start[at], end[at]
+        ).items():
             values[name][at] = found
     rows = segments.with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("window_ns")).with_columns(
         pl.Series(name, found) for name, found in values.items()
     )
-    key = ["file_id", "rank", "pid", "device", "cycle", "phase"]
-    sums = rows.group_by(key).agg(pl.col("window_ns", *BUCKETS, *BESIDE).sum()).sort(key)
-    ledger = Ledger(sums, windows)
+    key = [*TIMELINE, "cycle", "phase"]
+    whole = pl.col("phase").is_null()
+    sums = rows.filter(~whole).group_by(key).agg(pl.col("window_ns", *BUCKETS, *BESIDE).sum()).sort(key)
+    devices = rows.filter(whole).select(*TIMELINE, "start_ns", "window_ns", *BUCKETS, *BESIDE)
+    ledger = Ledger(sums, windows, devices)
     ledger.self_check()
     return ledger
 
@@ -148,39 +153,42 @@ def _non_empty(start: IntArray, end: IntArray) -> Intervals:
     return start[keep], end[keep]
 
 
-def _classified(ops: pl.DataFrame, splits: pl.DataFrame | None) -> pl.DataFrame:
-    """Operations with `class`; an allreduce whose split is known becomes a wait and a transfer, in that order."""
+def _classified(ops: pl.DataFrame, splits: pl.DataFrame | None) -> tuple[_Work, IntArray]:
+    """Operations with their class, and the row of `ops` of each.
+
+    An allreduce whose split is known becomes a wait and, after it, a transfer.
+    """
     family, kind = pl.col("family"), pl.col("kind")
-    allreduce = (family == "communication") & (pl.col("collective") == "all_reduce")
-    ops = ops.select(*_KERNEL, "end_ns", "launch_end_ns", "family", "kind", "collective")
-    known = pl.lit(None, pl.Int64).alias("transfer_ns")
-    if splits is not None and splits.height:
-        own = splits.select(*(pl.col(n).cast(ops.schema[n]) for n in _KERNEL), "transfer_ns").unique(
-            _KERNEL, keep="first"
-        )
-        comm = ops.filter(allreduce).join(own, on=_KERNEL, how="left", nulls_equal=True)
-        rest = ops.filter(~allreduce.fill_null(False)).with_columns(known)
-        ops = pl.concat([rest, comm])
-    else:
-        ops = ops.with_columns(known)
+    allreduce = ((family == "communication") & (pl.col("collective") == "all_reduce")).fill_null(False)
     code = (
         pl.when(kind == HIDDEN).then(_CLASS["hidden"])
         .when(kind == "graph").then(_CLASS["graph"])
         .when(family == "copy").then(_CLASS["copy"])
-        .when(allreduce & pl.col("transfer_ns").is_not_null()).then(_CLASS["transfer"])
         .when(allreduce).then(_CLASS["unsplit"])
         .when(family == "communication").then(_CLASS["other_comm"])
         .otherwise(_CLASS["compute"])
     )  # fmt: skip
-    ops = ops.with_columns(code.cast(pl.Int64).alias("class"))
-    split = ops.filter(pl.col("transfer_ns").is_not_null())
-    turn = (pl.col("end_ns") - pl.col("transfer_ns")).clip(pl.col("start_ns"), pl.col("end_ns"))
-    waits = split.with_columns(turn.alias("end_ns"), pl.lit(_CLASS["wait"], pl.Int64).alias("class"))
-    transfers = split.with_columns(turn.alias("start_ns"))
-    wanted = [*TIMELINE, "start_ns", "end_ns", "launch_end_ns", "class"]
-    return pl.concat(
-        [ops.filter(pl.col("transfer_ns").is_null()).select(wanted), waits.select(wanted), transfers.select(wanted)]
+    found = ops.select(code.cast(pl.Int64).alias("class"), allreduce.alias("reduces"))
+    start, end, launched = column(ops, "start_ns"), column(ops, "end_ns"), column(ops, "launch_end_ns", LOWEST)
+    every = np.arange(ops.height)
+    work = _Work(start, end, found["class"].to_numpy(), launched)
+    if splits is None or not splits.height:
+        return work, every
+    own = splits.select(*(pl.col(n).cast(ops.schema[n]) for n in _KERNEL), "transfer_ns").unique(_KERNEL, keep="first")
+    reduces = np.flatnonzero(found["reduces"].to_numpy())
+    joined = ops.select(_KERNEL)[reduces].join(own, on=_KERNEL, how="left", nulls_equal=True, maintain_order="left")
+    known = joined["transfer_ns"].is_not_null().to_numpy()
+    split = reduces[known]
+    turn = np.clip(end[split] - column(joined, "transfer_ns")[known], start[split], end[split])
+    kinds, starts = work.kind.copy(), start.copy()
+    kinds[split], starts[split] = _CLASS["transfer"], turn
+    both = _Work(
+        np.concatenate((starts, start[split])),
+        np.concatenate((end, turn)),
+        np.concatenate((kinds, np.full(len(split), _CLASS["wait"], np.int64))),
+        np.concatenate((launched, launched[split])),
     )
+    return both, np.concatenate((every, split))
 
 
 def _segments(cycles: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -195,12 +203,21 @@ def _segments(cycles: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     lane, start, end, of_cycle = lane[inside], start[inside], end[inside], of_cycle[inside]
     of_phase = innermost(_nest(phases, phase_lane), lane, start, end)
     names = pl.concat([phases.get_column("phase"), pl.Series("phase", ["other"])])
-    segments = whole[of_cycle].select("file_id", "rank", "pid", "device", "cycle").with_columns(
+    segments = whole[of_cycle].select(*TIMELINE, "cycle").with_columns(
         names.gather(np.where(of_phase < 0, phases.height, of_phase)).alias("phase"),
         pl.Series("start_ns", start), pl.Series("end_ns", end),
     )  # fmt: skip
     length = (pl.col("window_end_ns") - pl.col("window_start_ns")).alias("window_ns")
     return segments, whole.select(*TIMELINE, "cycle", length)
+
+
+def _captures(ops: pl.DataFrame) -> pl.DataFrame:
+    """The whole capture of each timeline in the shape of segments, phase and cycle null."""
+    spans = ops.filter(pl.col("kind") != HIDDEN).group_by(TIMELINE).agg(
+        pl.lit(None, pl.Int64).alias("cycle"), pl.lit(None, pl.String).alias("phase"),
+        pl.col("start_ns").min(), pl.col("end_ns").max(),
+    )  # fmt: skip
+    return spans.sort(TIMELINE)
 
 
 def _nest(rows: pl.DataFrame, lane: IntArray) -> Nesting:

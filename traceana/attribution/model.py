@@ -32,8 +32,10 @@ BESIDE = (
     "other_comm_overlapped",  # other communication under work that claims first
     "idle_without_launch",  # part of other_idle whose next operation has no launch record: its cause is not known
 )
+#: what names one process: ranks of one merged file may share a process id
+PROCESS = ("file_id", "rank", "pid")
 #: what names one timeline: a device as one process of one file sees it; timelines are never merged
-TIMELINE = ("file_id", "pid", "device")
+TIMELINE = (*PROCESS, "device")
 
 #: graph replays are cycles only when this share of them repeats the one a period before (a choice, not calibrated)
 PERIOD_MATCH = 0.9
@@ -72,15 +74,31 @@ class LedgerError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Process:
+    """One process of one file; see PROCESS."""
+
+    file_id: int
+    rank: int | None
+    pid: int | None
+
+    def only(self) -> dict[str, int | None]:
+        """What its rows have in common, by column."""
+        return {"file_id": self.file_id, "rank": self.rank, "pid": self.pid}
+
+
+@dataclass(frozen=True, slots=True)
 class Ledger:
     """Where each nanosecond of each cycle went.
 
     `rows`: file_id, rank, pid, device, cycle, phase, window_ns, one column of ns per name in BUCKETS (they add up to
-    window_ns) and per name in BESIDE (they do not). `windows`: file_id, pid, device, cycle, window_ns of each cycle.
+    window_ns) and per name in BESIDE (they do not). `windows`: file_id, rank, pid, device, cycle, window_ns of each
+    cycle. `devices`: the same columns as `rows` without cycle and phase, and start_ns, over the whole capture: from the
+    first recorded operation of a timeline to the end of the last.
     """
 
     rows: pl.DataFrame
     windows: pl.DataFrame
+    devices: pl.DataFrame
 
     def self_check(self) -> None:
         """Raise LedgerError with the offending row unless all parts add up exactly and none is negative."""
@@ -88,9 +106,10 @@ class Ledger:
 
         total = pl.sum_horizontal(*BUCKETS)
         negative = pl.any_horizontal(*(pl.col(name) < 0 for name in (*BUCKETS, *BESIDE)))
-        wrong = self.rows.filter((total != pl.col("window_ns")) | negative)
-        if wrong.height:
-            raise LedgerError(f"buckets do not add up to the window: {wrong.row(0, named=True)}")
+        for rows in (self.rows, self.devices):
+            wrong = rows.filter((total != pl.col("window_ns")) | negative)
+            if wrong.height:
+                raise LedgerError(f"buckets do not add up to the window: {wrong.row(0, named=True)}")
         keys = [*TIMELINE, "cycle"]
         parts = self.rows.group_by(keys).agg(pl.col("window_ns").sum().alias("parts_ns"))
         both = self.windows.join(parts, on=keys, how="full", coalesce=True, nulls_equal=True).fill_null(0)
@@ -102,7 +121,7 @@ class Ledger:
         """Sums per rank, device and phase, with the number of cycles they are sums of (`cycles`)."""
         import polars as pl
 
-        keys = ["file_id", "rank", "pid", "device", "phase"]
+        keys = [*TIMELINE, "phase"]
         sums = [pl.col(name).sum() for name in ("window_ns", *BUCKETS, *BESIDE)]
         return self.rows.group_by(keys).agg(pl.col("cycle").n_unique().alias("cycles"), *sums).sort(keys)
 
@@ -112,7 +131,7 @@ class RankMatch:
     """Collectives matched across ranks.
 
     `members`: one row per rank and instance: group, collective, ordinal, file_id, rank, pid, device, stream, start_ns,
-    end_ns, name_id, bytes, duration_ns, arrival_ns (start on the reference's clock), transfer_ns, wait_ns, late,
+    end_ns, name_id, bytes, arrival_ns (start on the reference's clock), transfer_ns, wait_ns, late,
     complete (all ranks of the group were seen), provenance.
     `offsets`: one row per group and rank: offset_ns (this clock minus the reference's), spread_ns (median absolute
     deviation), instances, trusted.
@@ -137,15 +156,24 @@ class SkewVerdict:
     provenance: str
     transfer_ns: int | None = None
     wait_ns: int | None = None
-    wait_share: float | None = None
     reason: str = ""
+
+    @property
+    def wait_share(self) -> float | None:
+        """Wait over all collective time."""
+        return (
+            None
+            if self.transfer_ns is None or self.wait_ns is None
+            else self.wait_ns / (self.transfer_ns + self.wait_ns)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class TraceCounts:
-    """What one trace (one process of one file) holds, for the judgement of its capture."""
+    """What one process of one file holds, for the judgement of its capture."""
 
     file_id: int
+    rank: int | None
     pid: int | None
     kernels: int = 0
     memops: int = 0
@@ -154,8 +182,7 @@ class TraceCounts:
     graph_launches: int = 0
     hidden_graph_launches: int = 0  # graph launches of which no kernel and no graph row was recorded
     kernels_without_launch: int = 0
-    ranges: int = 0
-    cycles: int | None = None  # None: not looked for
+    cycles: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import polars as pl
 
 from traceana.attribution.codes import column, dense_codes, densify, rows_by_code, small_range
 from traceana.attribution.intervals import HIGHEST, IntArray, expand, is_new
+from traceana.attribution.model import PROCESS, TIMELINE
 
-PROCESS = ("file_id", "pid")
-THREAD = ("file_id", "pid", "tid")
+THREAD = (*PROCESS, "tid")
 #: kinds of operation that the profiler recorded; `hidden_graph` is inferred
 RECORDED = ("kernel", "memop", "graph")
 HIDDEN = "hidden_graph"
@@ -28,13 +28,19 @@ _SCHEMA: dict[str, pl.DataType] = {
     "end_ns": pl.Int64(),
     "name_id": pl.Int32(),
     "correlation": pl.Int64(),
-    "kind": pl.String(),
-    "family": pl.String(),
+    "kind": pl.Enum([*RECORDED, HIDDEN]),
+    "family": pl.Enum(["compute", "communication", "copy", "unknown"]),
     "collective": pl.String(),
     "launch_start_ns": pl.Int64(),
     "launch_end_ns": pl.Int64(),
     "in_graph": pl.Boolean(),
 }
+
+
+def recorded(ops: pl.DataFrame) -> pl.DataFrame:
+    """Operations that the profiler recorded."""
+    known = pl.col("kind") != HIDDEN
+    return ops if ops.select(known.all()).item() else ops.filter(known)
 
 
 def link(ops: pl.DataFrame, launches: pl.DataFrame) -> tuple[IntArray, IntArray]:
@@ -92,10 +98,15 @@ def device_ops(
         (null without a launch record), in_graph (replayed by a graph launch).
     """
     known = kinds.select(
-        pl.col("file_id").cast(pl.Int32), pl.col("name_id").cast(pl.Int32), "family", "collective"
+        pl.col("file_id").cast(pl.Int32),
+        pl.col("name_id").cast(pl.Int32),
+        pl.col("family").cast(_SCHEMA["family"]),
+        "collective",
     ).unique(["file_id", "name_id"], keep="first")
-    kernel_ops = kernels.join(known, on=["file_id", "name_id"], how="left", maintain_order="left").with_columns(
-        pl.lit("kernel").alias("kind"), pl.col("family").fill_null("compute")
+    same = ["file_id", "name_id"]
+    means = kernels.select(same).join(known, on=same, how="left", maintain_order="left")
+    kernel_ops = kernels.with_columns(
+        pl.lit("kernel").alias("kind"), means["family"].fill_null("compute"), means["collective"]
     )
     kernel_ops = _told_by_trace(kernel_ops, collectives)
     memory_ops = memops.with_columns(
@@ -104,15 +115,15 @@ def device_ops(
     key = [*PROCESS, "correlation"]
     timed = graphs.filter(pl.col("end_ns") > pl.col("start_ns"))  # start = end: the replay was not timed
     inside = pl.concat([_with_keys_of(part, timed) for part in (kernels, memops)])
-    replays = timed.join(inside, on=key, how="anti")
+    replays = timed.join(inside, on=key, how="anti", nulls_equal=True)
     graph_ops = replays.with_columns(
         pl.lit("graph").alias("kind"), pl.lit("unknown").alias("family"), pl.lit(None, pl.String).alias("collective")
     )
     wanted = [name for name in _SCHEMA if name not in ("launch_start_ns", "launch_end_ns", "in_graph")]
-    recorded = pl.concat([part.select(wanted) for part in (kernel_ops, memory_ops, graph_ops) if part.height] or [
-        kernel_ops.select(wanted)
-    ])  # fmt: skip
-    linked = _with_launch(recorded, launches)
+    parts = [
+        part.select(pl.col(name).cast(_SCHEMA[name]) for name in wanted) for part in (kernel_ops, memory_ops, graph_ops)
+    ]
+    linked = _with_launch(pl.concat(parts, rechunk=True), launches)
     hidden = hidden_graphs(linked, launches)
     return pl.concat([linked, hidden]) if hidden.height else linked
 
@@ -122,7 +133,7 @@ def _told_by_trace(ops: pl.DataFrame, collectives: pl.DataFrame | None) -> pl.Da
     silent = (pl.col("family") == "communication") & pl.col("collective").fill_null("unknown").eq("unknown")
     if collectives is None or not ops.filter(silent).height:
         return ops
-    key = [*PROCESS, "device", "stream", "start_ns"]
+    key = [*TIMELINE, "stream", "start_ns"]
     told = collectives.filter(pl.col("collective") != "unknown").select(*key, pl.col("collective").alias("told"))
     joined = ops.join(told.unique(key, keep="first"), on=key, how="left", nulls_equal=True, maintain_order="left")
     return joined.with_columns(
@@ -151,14 +162,15 @@ def _with_launch(ops: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
 
 
 def hidden_launches(ops: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
-    """Graph launches of which neither a kernel nor a graph row was recorded."""
-    calls = launches.filter(pl.col("is_graph"))
+    """Graph launches with an id of which neither a kernel nor a graph row was recorded."""
+    calls = launches.filter(pl.col("is_graph") & pl.col("correlation").is_not_null())
     return calls.join(_with_keys_of(ops, calls), on=[*PROCESS, "correlation"], how="anti", nulls_equal=True)
 
 
 def _with_keys_of(rows: pl.DataFrame, few: pl.DataFrame) -> pl.DataFrame:
-    """Process and correlation of the rows that share both with one of `few`."""
+    """Process and correlation of the rows that share both with one of `few`; rows without an id share none."""
     key = [*PROCESS, "correlation"]
+    rows = rows.filter(pl.col("correlation").is_not_null())
     return rows.select(key).join(few.select(key).unique(), on=key, how="semi", nulls_equal=True).unique()
 
 
@@ -180,7 +192,7 @@ def hidden_graphs(ops: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
         pl.col("start_ns").alias("launch_start_ns"), pl.col("end_ns").alias("launch_end_ns"),
         pl.lit(True).alias("in_graph"),
     )  # fmt: skip
-    (mine, theirs), count = dense_codes([ops, spread], ("file_id", "pid", "device"))
+    (mine, theirs), count = dense_codes([ops, spread], TIMELINE)
     launched, starts, ends = column(ops, "launch_start_ns", HIGHEST), column(ops, "start_ns"), column(ops, "end_ns")
     until = column(spread, "end_ns").copy()
     calls_start = column(spread, "launch_start_ns")

@@ -12,8 +12,8 @@ import polars as pl
 
 from traceana.attribution.codes import dense_codes, rows_by_code
 from traceana.attribution.intervals import IntArray
-from traceana.attribution.model import PERIOD_MATCH, REPLAY_SHARE
-from traceana.attribution.ops import RECORDED, THREAD
+from traceana.attribution.model import PERIOD_MATCH, PROCESS, REPLAY_SHARE
+from traceana.attribution.ops import HIDDEN, THREAD
 from traceana.attribution.scopes import SCOPES
 
 #: the longest period looked for: a piecewise graph replays one piece per layer
@@ -49,18 +49,16 @@ def scopes_of_replays(launches: pl.DataFrame, ops: pl.DataFrame, graphs: pl.Data
     if not found:
         return pl.DataFrame(schema=SCOPES)
     made = pl.concat(found)
-    first = made.filter(pl.col("phase") == "cycle").sort("file_id", "pid", "host_start_ns")
-    numbers = first.select(
-        "file_id", "pid", "tid", "cycle", pl.int_range(pl.len()).over("file_id", "pid").alias("number")
-    )
-    made = made.join(numbers, on=["file_id", "pid", "tid", "cycle"], nulls_equal=True)
+    first = made.filter(pl.col("phase") == "cycle").sort(*PROCESS, "host_start_ns")
+    numbers = first.select(*THREAD, "cycle", pl.int_range(pl.len()).over(PROCESS).alias("number"))
+    made = made.join(numbers, on=[*THREAD, "cycle"], nulls_equal=True)
     return made.with_columns(pl.col("number").alias("cycle")).select(pl.col(n).cast(kind) for n, kind in SCOPES.items())
 
 
 def _replays(launches: pl.DataFrame, ops: pl.DataFrame, graphs: pl.DataFrame) -> pl.DataFrame:
     """Graph launches that can be told apart, in order, each with `code` (which graph) and busy_ns (summed GPU time)."""
-    key = ["file_id", "pid", "correlation"]
-    replayed = ops.filter(pl.col("in_graph") & pl.col("kind").is_in(RECORDED)).sort("start_ns")
+    key = [*PROCESS, "correlation"]
+    replayed = ops.filter(pl.col("in_graph") & (pl.col("kind") != HIDDEN)).sort("start_ns")
     work = replayed.group_by(key).agg(
         pl.len().cast(pl.Int64).alias("nodes"),
         pl.col("name_id").first().alias("first"),
@@ -69,7 +67,8 @@ def _replays(launches: pl.DataFrame, ops: pl.DataFrame, graphs: pl.DataFrame) ->
         pl.col("end_ns").max().alias("last_ns"),
     )
     ids = graphs.filter(pl.col("graph_id").is_not_null()).select(*key, "graph_id").unique(key, keep="first")
-    calls = launches.filter(pl.col("is_graph")).join(work, on=key).join(ids, on=key, how="left")
+    calls = launches.filter(pl.col("is_graph") & pl.col("correlation").is_not_null())
+    calls = calls.join(work, on=key, nulls_equal=True).join(ids, on=key, how="left", nulls_equal=True)
     calls = calls.filter(pl.col("graph_id").is_not_null() | ~pl.col("whole")).sort("start_ns")
     known = pl.col("graph_id").is_not_null()
     signature = pl.struct(
@@ -80,9 +79,9 @@ def _replays(launches: pl.DataFrame, ops: pl.DataFrame, graphs: pl.DataFrame) ->
 
 def _mostly_replays(calls: pl.DataFrame, ops: pl.DataFrame) -> bool:
     """Whether one thread's replays are most of the GPU work of its process while they run."""
-    own = ops.filter((pl.col("file_id") == calls["file_id"][0]) & pl.col("pid").eq_missing(calls["pid"][0]))
+    own = ops.filter(pl.all_horizontal(pl.col(name).eq_missing(calls[name][0]) for name in PROCESS))
     low, high = calls.get_column("start_ns").min(), calls.get_column("last_ns").max()
-    meanwhile = own.filter(pl.col("kind").is_in(RECORDED) & (pl.col("start_ns") >= low) & (pl.col("end_ns") <= high))
+    meanwhile = own.filter((pl.col("kind") != HIDDEN) & (pl.col("start_ns") >= low) & (pl.col("end_ns") <= high))
     work = int((meanwhile.get_column("end_ns") - meanwhile.get_column("start_ns")).sum())
     return int(calls.get_column("busy_ns").sum()) >= REPLAY_SHARE * work
 
@@ -147,7 +146,7 @@ def _rows(
     """Scopes of one thread: a `cycle` row per round, and a row per replay whose phase is known."""
     period, count = len(names), len(firsts)
     number = np.arange(count)
-    who = calls[int(rows[0])].select("file_id", "rank", "pid", "tid")
+    who = calls[int(rows[0])].select(THREAD)
     parts = [("cycle", start[rows[firsts]], end[rows[firsts + period - 1]])]
     parts += [(name, start[rows[firsts + at]], end[rows[firsts + at]]) for at, name in enumerate(names) if name]
     frames = [

@@ -13,10 +13,11 @@ import polars as pl
 
 from traceana.attribution.codes import column, dense_codes, densify, first_rows
 from traceana.attribution.intervals import BoolArray, IntArray, is_new, union_by_group
+from traceana.attribution.model import PROCESS, TIMELINE
 from traceana.attribution.nesting import innermost, nest
-from traceana.attribution.ops import RECORDED, THREAD, link
+from traceana.attribution.ops import THREAD, link, recorded
 
-_KEY = ("file_id", "rank", "pid", "device", "cycle", "phase")
+_KEY = (*TIMELINE, "cycle", "phase")
 _FIGURES = (
     "host_span_ns",
     "launches",
@@ -36,7 +37,7 @@ def phase_spans(cycles: pl.DataFrame, launches: pl.DataFrame, ops: pl.DataFrame)
     operations overlap). A replay that was traced as a whole is one operation and no node.
     """
     phases = cycles.filter((pl.col("phase") != "cycle") & pl.col("device").is_not_null())
-    ops = ops.filter(pl.col("kind").is_in(RECORDED))
+    ops = recorded(ops)
     rows, groups = _rows_and_ranges(phases)
     owner = _owners(groups, launches)
     op, call = link(ops, launches)
@@ -88,13 +89,13 @@ def _figures(work: _Work, replayed: BoolArray, node: BoolArray, count: int) -> d
 
 def phase_table(spans: pl.DataFrame) -> pl.DataFrame:
     """Medians over cycles of `phase_spans`, per rank, device and phase, with the number of cycles behind them."""
-    key = ["file_id", "rank", "pid", "device", "phase"]
+    key = [*TIMELINE, "phase"]
     return spans.group_by(key).agg(pl.len().alias("cycles"), pl.col(*_FIGURES).median()).sort(key)
 
 
 def _rows_and_ranges(phases: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rows of the result (cycle, phase and device, with host_span_ns), and the host ranges, both with their `group`."""
-    key = ["file_id", "pid", "cycle", "phase"]
+    key = [*PROCESS, "cycle", "phase"]
     ranges = phases.unique([*THREAD, "host_start_ns", "host_end_ns", "cycle", "phase"], maintain_order=True)
     groups = ranges.group_by(key, maintain_order=True).agg(
         (pl.col("host_end_ns") - pl.col("host_start_ns")).sum().alias("host_span_ns")
@@ -102,7 +103,7 @@ def _rows_and_ranges(phases: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     groups = groups.with_row_index("group")
     rows = phases.select(_KEY).unique().join(groups, on=key, nulls_equal=True)
     named = ranges.join(groups.select(*key, "group"), on=key, nulls_equal=True, maintain_order="left")
-    return rows.sort("file_id", "pid", "device", "cycle", "phase"), named
+    return rows.sort(_KEY), named
 
 
 def _owners(ranges: pl.DataFrame, launches: pl.DataFrame) -> IntArray:

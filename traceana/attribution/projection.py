@@ -22,7 +22,7 @@ from traceana.attribution.intervals import BoolArray, IntArray, expand, is_new, 
 from traceana.attribution.ops import THREAD, link
 
 #: operations written out at a time, for runs that prefix sums cannot answer
-_CHUNK = 4_000_000
+_CHUNK = 1 << 18
 _FIGURES = ("proj_start_ns", "proj_end_ns", "n_ops", "n_launches", "n_rows", "graph_nodes", "busy_ns", "sum_ns")
 
 

@@ -16,6 +16,8 @@ import polars as pl
 from traceana.attribution.codes import column, dense_codes, rows_by_code
 from traceana.attribution.intervals import IntArray
 from traceana.attribution.model import LEFT_TOGETHER_NS, LEFT_TOGETHER_SHARE, TIMELINE, RankMatch
+from traceana.store.tables import STORED
+from traceana_parsers.schema import polars_schema
 
 #: collectives that no rank leaves before all have arrived
 SYNCHRONISING = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
@@ -29,41 +31,9 @@ _MIN_OVERLAP = 8
 _ALIKE_RATIO = 1.5
 _ALIKE_NS = 1_000
 
-MEMBERS: dict[str, pl.DataType] = {
-    "group": pl.String(),
-    "collective": pl.String(),
-    "ordinal": pl.Int64(),
-    "file_id": pl.Int32(),
-    "rank": pl.Int32(),
-    "pid": pl.Int64(),
-    "device": pl.Int32(),
-    "stream": pl.Int64(),
-    "start_ns": pl.Int64(),
-    "end_ns": pl.Int64(),
-    "name_id": pl.Int32(),
-    "correlation": pl.Int64(),
-    "bytes": pl.Int64(),
-    "duration_ns": pl.Int64(),
-    "arrival_ns": pl.Int64(),
-    "transfer_ns": pl.Int64(),
-    "wait_ns": pl.Int64(),
-    "late": pl.Boolean(),
-    "complete": pl.Boolean(),
-    "provenance": pl.String(),
-}
-OFFSETS: dict[str, pl.DataType] = {
-    "group": pl.String(),
-    "collective": pl.String(),
-    "file_id": pl.Int32(),
-    "rank": pl.Int32(),
-    "pid": pl.Int64(),
-    "device": pl.Int32(),
-    "offset_ns": pl.Int64(),
-    "spread_ns": pl.Int64(),
-    "instances": pl.Int64(),
-    "shift": pl.Int64(),
-    "trusted": pl.Boolean(),
-}
+MEMBERS = polars_schema("matched_collectives", STORED)
+OFFSETS = polars_schema("clock_offsets", STORED)
+_WHO = ("rank", "file_id", "pid", "device")
 
 
 def match_ranks(collectives: pl.DataFrame, *, wall_clock: bool = True) -> RankMatch:
@@ -95,8 +65,8 @@ def match_ranks(collectives: pl.DataFrame, *, wall_clock: bool = True) -> RankMa
         offsets.append(offset.with_columns(pl.lit(group).alias("group"), pl.lit(collective).alias("collective")))
         notes += [f"{label}: {note}"] if note else []
     return RankMatch(
-        _shape(members, MEMBERS).sort("group", "collective", "ordinal", "rank", *TIMELINE),
-        _shape(offsets, OFFSETS).sort("group", "collective", "rank", *TIMELINE),
+        _shape(members, MEMBERS).sort("group", "collective", "ordinal", *_WHO),
+        _shape(offsets, OFFSETS).sort("group", "collective", *_WHO),
         tuple(notes),
     )
 
@@ -122,14 +92,14 @@ def _match(part: pl.DataFrame, wall_clock: bool) -> tuple[pl.DataFrame, pl.DataF
     for rank in order:
         own = ends[rows[rank]]
         shift, rivals = (0, 0) if rank == order[0] else align(reference, own, wall_clock)
-        ambiguous += rivals > 0
         ordinal[rows[rank]] = np.arange(len(own)) + shift
         figures[rank] = (*_offset(reference, own, shift), shift)
+        ambiguous += rivals > 0 and not (wall_clock and abs(int(figures[rank, 0])) <= LEFT_TOGETHER_NS)
     trusted = figures[:, 3] == 1
     part = part.with_columns(
         pl.Series("ordinal", ordinal), pl.Series("offset", figures[code, 0]), pl.Series("trusted", trusted[code])
     )
-    first = part[[int(own[0]) for own in rows]].select("file_id", "rank", "pid", "device")
+    first = part[[int(own[0]) for own in rows]].select(TIMELINE)
     names = ("offset_ns", "spread_ns", "instances", "trusted", "shift")
     offsets = first.with_columns(pl.Series(name, figures[:, at]) for at, name in enumerate(names))
     bad = count - int(trusted.sum())
@@ -235,6 +205,4 @@ def _split(part: pl.DataFrame, expected: int) -> pl.DataFrame:
 
 def splits(members: pl.DataFrame) -> pl.DataFrame:
     """What the ledger needs of matched (or one rank's) collectives: the transfer of each allreduce kernel."""
-    return members.filter(pl.col("collective") == "all_reduce").select(
-        "file_id", "pid", "device", "stream", "start_ns", "transfer_ns"
-    )
+    return members.filter(pl.col("collective") == "all_reduce").select(*TIMELINE, "stream", "start_ns", "transfer_ns")

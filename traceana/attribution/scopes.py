@@ -11,11 +11,14 @@ import numpy as np
 import polars as pl
 
 from traceana.attribution.codes import column, dense_codes
+from traceana.attribution.model import PROCESS
 from traceana.attribution.nesting import Nesting, innermost, nest
 from traceana.attribution.ops import THREAD
 
 #: roles of ranges that take part; the annotation grammar has more
 ROLES = ("cycle", "draft", "verify", "re_extend", "step", "prefill", "capture")
+#: names of our own ranges
+OWN = ("cycle", "draft", "verify", "re_extend")
 #: phase that a row without a cycle stands for: prefills end the cycle before them
 PREFILL = "prefill"
 
@@ -54,7 +57,7 @@ def scopes_by_name(ranges: pl.DataFrame, names: pl.DataFrame, domain: str = "tra
     torch.cuda.nvtx knows no domains, so there the bare names have to do; but only if `verify` is among them, because
     engines call ranges of their own `draft`.
     """
-    own = names.filter(pl.col("name").is_in(["cycle", "draft", "verify", "re_extend"])).select(
+    own = names.filter(pl.col("name").is_in(OWN)).select(
         "file_id", "name_id", pl.col("name").alias("role"), pl.lit(None).alias("batch"), pl.lit(None).alias("tokens")
     )
     found = scopes_of_ranges(ranges.filter(pl.col("domain") == domain), own)
@@ -162,10 +165,10 @@ def _assemble(phases: pl.DataFrame, rounds: pl.DataFrame | None, *, empty_rounds
 
 def _number(rows: pl.DataFrame) -> pl.DataFrame:
     """Cycle numbers 0, 1, ... per process, in order of the cycles' starts."""
-    cycles = rows.filter(pl.col("role") == "cycle").sort("file_id", "pid", "start_ns")
+    cycles = rows.filter(pl.col("role") == "cycle").sort(*PROCESS, "start_ns")
     key = ["lane", "of", "ranged"]
-    numbers = cycles.select(*key, (pl.col("of").cum_count().over("file_id", "pid").cast(pl.Int64) - 1).alias("cycle"))
-    return _shape(rows.join(numbers, on=key).sort("file_id", "pid", "cycle", "start_ns"))
+    numbers = cycles.select(*key, (pl.col("of").cum_count().over(PROCESS).cast(pl.Int64) - 1).alias("cycle"))
+    return _shape(rows.join(numbers, on=key).sort(*PROCESS, "cycle", "start_ns"))
 
 
 def _shape(rows: pl.DataFrame) -> pl.DataFrame:

@@ -70,7 +70,7 @@ def judge(members: pl.DataFrame) -> SkewVerdict:
         return SkewVerdict("inconclusive", instances, ranks, provenance, reason="all instances last 0 ns")
     share = wait / (transfer + wait)
     kind = "skew-dominated" if share >= SKEW_SHARE else "transfer-dominated" if share <= TRANSFER_SHARE else "mixed"
-    return SkewVerdict(kind, instances, ranks, provenance, transfer, wait, share)
+    return SkewVerdict(kind, instances, ranks, provenance, transfer, wait)
 
 
 def judge_summaries(summary: pl.DataFrame) -> pl.DataFrame:

@@ -1,7 +1,7 @@
 """What a change would do to throughput: ranges, with the model and the inputs behind each, or the reason for no number.
 
-`T' / T = (E' / E) x (C / C')` (docs/arithmetic.md): a change acts on tokens per cycle E, on the cycle C, or on both. What
-is not known becomes the width of the range, never a point in its middle.
+`T' / T = (E' / E) x (C / C')` (docs/arithmetic.md): a change acts on tokens per cycle E, on the cycle C, or both.
+What is not known becomes the width of the range, never a point in its middle.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """A store on disk: `STORE/run=<id>/<table>/part-00000.parquet` and `run=<id>/run.json`.
 
+Tables with a row per recorded event have a folder per rank: `run=<id>/kernels/rank=3/part-00000.parquet`; a rank that
+is not known is `rank=__HIVE_DEFAULT_PARTITION__`, which readers of such layouts take for null.
+
 A run is written into a hidden folder beside its place, synced, and renamed whole: readers see all of it or nothing, and
 of two writers of one run the last wins. A reader opens all files of a run at once and keeps them, so that it goes on
 reading the run it began with. Inputs are never touched.
@@ -20,16 +23,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceana.errors import TraceanaError
-from traceana_parsers.schema import TABLES, arrow_schema, empty
+from traceana.store.parts import Only, Part, damage_named, open_parts, picked, release_memory
+from traceana.store.tables import ATTRIBUTION_TABLES, BY_RANK, STORED
+from traceana_parsers.schema import arrow_schema, empty
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 MANIFEST = "run.json"
 STORE_SCHEMA = "traceana/store/1"
 _ROWS_PER_GROUP = 16_384  # at least; what waits to be written is most of the memory that reading a long log takes
 _FRAMES = 64  # small frames of a table that are kept apart
+_NO_RANK = "__HIVE_DEFAULT_PARTITION__"
 _PLAIN_NAME = re.compile(r"[\w.-]{1,100}")
 _OURS = ("run=", ".writing-", ".replaced-")
 _TRIES, _PAUSE = 20, 0.02  # a run that is being replaced is away for less than `_PAUSE` seconds
@@ -40,67 +47,44 @@ class Tables:
 
     def __init__(self, frames: Mapping[str, list[pl.DataFrame]] | None = None, folder: Path | None = None) -> None:
         self._frames = frames or {}
-        self._folder = folder
-        self._parts: dict[str, list[Any]] = (
-            {} if folder is None else {name: _open_parts(folder, name) for name in TABLES}
-        )
+        self._parts: dict[str, list[Part]] = {}
+        if folder is not None:
+            self._parts = {name: _parts_of(folder, name) for name in STORED}
 
-    def frame(self, table: str, columns: list[str] | None = None) -> pl.DataFrame:
-        """All rows of a table, in the order they were read; no rows when the run has none."""
+    def frame(self, table: str, columns: list[str] | None = None, only: Only | None = None) -> pl.DataFrame:
+        """The rows of a table, or those whose columns have the values `only` says; no rows when the run has none.
+
+        In the order they were read; of tables with a folder per rank, rank by rank once they are on disk.
+        """
         import polars as pl
 
-        wanted = columns or [c.name for c in TABLES[table]]
-        frames = self._frames.get(table, [])
-        if self._parts.get(table):
-            with _damage_named(f"{self._folder}/{table}"):
-                frames = [_polars(part.read(columns=wanted)) for part in self._parts[table]]
-        return pl.concat(frames).select(wanted) if frames else empty(table).select(wanted)
+        wanted = columns or [c.name for c in STORED[table]]
+        frames = [(f.filter(picked(only)) if only else f).select(wanted) for f in self._frames.get(table, [])]
+        for part in self._parts.get(table, []):
+            frames += part.frames(wanted, only)
+        if self._parts:
+            release_memory()
+        return pl.concat(frames, rechunk=True) if frames else empty(table, STORED).select(wanted)
 
     def height(self, table: str) -> int:
         """Number of rows of a table."""
-        if self._folder is None:
-            return sum(frame.height for frame in self._frames.get(table, []))
-        return sum(int(part.metadata.num_rows) for part in self._parts[table])
+        return sum(f.height for f in self._frames.get(table, [])) + sum(p.rows for p in self._parts.get(table, []))
+
+    def without(self, tables: Mapping[str, object]) -> Tables:
+        """The same without the rows of some tables."""
+        made = Tables({name: frames for name, frames in self._frames.items() if name not in tables})
+        made._parts = {name: parts for name, parts in self._parts.items() if name not in tables}
+        return made
 
 
-def _open_parts(folder: Path, table: str) -> list[Any]:
-    """The open Parquet files of one table. They are mapped: a file removed afterwards stays readable."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    parts = []
-    for path in sorted((folder / table).glob("part-*.parquet")):
-        with _damage_named(str(path)):
-            part = pq.ParquetFile(pa.memory_map(str(path)), page_checksum_verification=True)
-        if not part.schema_arrow.equals(arrow_schema(table)):
-            raise TraceanaError(f"{path}: its columns are of another version; ingest the logs again")
-        parts.append(part)
-    return parts
-
-
-def _polars(table: pa.Table) -> pl.DataFrame:
-    import polars as pl
-
-    made = pl.from_arrow(table)
-    assert isinstance(made, pl.DataFrame)
-    return made
-
-
-@contextmanager
-def _damage_named(path: str) -> Iterator[None]:
-    """Turns what Arrow says of a damaged file into a line for the user; a file that has gone is left to the caller."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise TraceanaError(f"{path}: damaged ({_first_line(error)}); ingest the logs again") from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+def _parts_of(folder: Path, table: str) -> list[Part]:
+    """The files of a table. Raises TraceanaError when its columns are of another version."""
+    parts = open_parts(folder, table)
+    if all(part.is_of(table) for part in parts):
+        return parts
+    if table in ATTRIBUTION_TABLES:  # made anew from the others
+        return []
+    raise TraceanaError(f"{folder / table}: its columns are of another version; ingest the logs again")
 
 
 class RunWriter:
@@ -113,8 +97,8 @@ class RunWriter:
         self._store = store
         self._made = False
         self._tmp = store / f".writing-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self._writers: dict[str, Any] = {}
-        self._pending: dict[str, list[pl.DataFrame]] = {}
+        self._writers: dict[tuple[str, str], Any] = {}  # by table and folder below the run's
+        self._pending: dict[tuple[str, str], list[pl.DataFrame]] = {}
 
     def __enter__(self) -> RunWriter:
         try:
@@ -140,21 +124,25 @@ class RunWriter:
 
     def add(self, table: str, frame: pl.DataFrame) -> None:
         """Take more rows of one table."""
+        for folder, rows in _by_rank(table, frame):
+            self._take((table, folder), rows)
+
+    def _take(self, place: tuple[str, str], frame: pl.DataFrame) -> None:
         import polars as pl
 
-        pending = self._pending.setdefault(table, [])
+        pending = self._pending.setdefault(place, [])
         pending.append(frame)
         if sum(f.height for f in pending) >= _ROWS_PER_GROUP:
             with self._written():
-                self._flush(table)
+                self._flush(place)
         elif len(pending) >= _FRAMES:
-            self._pending[table] = [pl.concat(pending, rechunk=True)]
+            self._pending[place] = [pl.concat(pending, rechunk=True)]
 
     def flush(self) -> Tables:
         """Close all files and give the tables as written. Raises TraceanaError when they cannot be written."""
         with self._written():
-            for table in list(self._pending):
-                self._flush(table)
+            for place in list(self._pending):
+                self._flush(place)
             for writer in self._writers.values():
                 writer.close()
         self._writers.clear()
@@ -167,33 +155,18 @@ class RunWriter:
         except OSError as error:
             raise TraceanaError(f"{self._store}: cannot be written: {error.strerror or error}") from error
 
-    def _flush(self, table: str) -> None:
+    def _flush(self, place: tuple[str, str]) -> None:
         import polars as pl
-        import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        frames = self._pending.pop(table, [])
-        if not frames or not sum(f.height for f in frames):
+        frames = self._pending.pop(place, [])
+        if not sum(f.height for f in frames):
             return
-        schema = arrow_schema(table)
-        writer = self._writers.get(table)
-        if writer is None:
-            folder = self._tmp / table
-            folder.mkdir(exist_ok=True)
-            number = len(list(folder.glob("part-*.parquet")))
-            # whole numbers and times as differences: smaller, and faster to write than dictionaries that overflow
-            deltas = [f.name for f in schema if f.type in (pa.int64(), pa.timestamp("ms"))]
-            writer = pq.ParquetWriter(
-                folder / f"part-{number:05d}.parquet",
-                schema,
-                compression="zstd",
-                write_page_checksum=True,
-                use_dictionary=[name for name in schema.names if name not in deltas],
-                column_encoding=dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
-            )
-            self._writers[table] = writer
+        table, folder = place
+        schema = arrow_schema(table, STORED)
+        if place not in self._writers:
+            self._writers[place] = _new_file(self._tmp / folder, schema)
         rows = pl.concat(frames)  # one row group: each costs memory until the file is closed
-        writer.write_table(rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
+        self._writers[place].write_table(rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
 
     def commit(self, run_id: str, manifest: Mapping[str, object]) -> Path:
         """Make the run visible as `run=<run_id>`, replacing one of the same id. Returns its folder.
@@ -208,10 +181,8 @@ class RunWriter:
 
     def _publish(self, target: Path, manifest: Mapping[str, object]) -> Path:
         (self._tmp / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
-        for path in sorted(self._tmp.rglob("*")):
-            if path.is_file():
-                _sync(path)
-        _sync(self._tmp)
+        for path in (*self._tmp.rglob("*"), self._tmp):
+            _sync(path)
         for _ in range(_TRIES):
             old = self._store / f".replaced-{uuid.uuid4().hex[:8]}"
             if target.exists():
@@ -230,6 +201,33 @@ class RunWriter:
             _sync(self._store)
             return target
         raise TraceanaError(f"{target}: another process keeps writing this run; try again")
+
+
+def _by_rank(table: str, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+    """Rows with the folder they belong to."""
+    if table not in BY_RANK or not frame.height:
+        return [(table, frame)]
+    parts = frame.partition_by("rank", maintain_order=True)
+    ranks = [part.get_column("rank")[0] for part in parts]
+    return [(f"{table}/rank={_NO_RANK if r is None else r}", part) for r, part in zip(ranks, parts, strict=True)]
+
+
+def _new_file(folder: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True, exist_ok=True)
+    number = len(list(folder.glob("part-*.parquet")))
+    # whole numbers and times as differences: smaller, and faster to write than dictionaries that overflow
+    deltas = [f.name for f in schema if f.type in (pa.int64(), pa.timestamp("ms"))]
+    return pq.ParquetWriter(
+        folder / f"part-{number:05d}.parquet",
+        schema,
+        compression="zstd",
+        write_page_checksum=True,
+        use_dictionary=[name for name in schema.names if name not in deltas],
+        column_encoding=dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
+    )
 
 
 def _sync(path: Path) -> None:
@@ -271,8 +269,7 @@ def open_run(path: str) -> tuple[Tables, dict[str, Any]]:
             time.sleep(_PAUSE)
             continue
         if (before.st_ino, before.st_ctime_ns) == (after.st_ino, after.st_ctime_ns):
-            _check_whole(folder, tables, manifest)
-            return tables, manifest
+            return _whole(folder, tables, manifest), manifest
     raise TraceanaError(f"{path}: no run to read, or another process keeps replacing it; try again")
 
 
@@ -297,22 +294,24 @@ def _run_folder(folder: Path) -> Path:
 def _manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a run. Raises FileNotFoundError when it is away, TraceanaError when it is none."""
     path = folder / MANIFEST
-    try:
+    with damage_named(path, "not a run of a store"):
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        known = manifest["schema"] == STORE_SCHEMA
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise TraceanaError(f"{path}: not a run of a store ({_first_line(error)}); ingest the logs again") from error
-    if not known:
-        raise TraceanaError(f"{folder}: written by another version ({manifest['schema']}); ingest the logs again")
+        schema = manifest["schema"]
+    if schema != STORE_SCHEMA:
+        raise TraceanaError(f"{folder}: written by another version ({schema}); ingest the logs again")
     return manifest
 
 
-def _check_whole(folder: Path, tables: Tables, manifest: Mapping[str, Any]) -> None:
-    """TraceanaError when a table has not the rows it was written with: a file was lost or taken away."""
+def _whole(folder: Path, tables: Tables, manifest: Mapping[str, Any]) -> Tables:
+    """The tables of a run of which nothing is missing, without attribution's where that is not whole.
+
+    Raises TraceanaError when a table has not the rows it was written with: a file was lost or taken away.
+    """
     rows = manifest.get("rows")
-    for table, count in rows.items() if isinstance(rows, dict) else ():
-        if table in TABLES and table != "runs" and tables.height(table) != count:
-            found = tables.height(table)
-            raise TraceanaError(f"{folder / table}: {found} rows, but {count} were written; ingest the logs again")
+    written = {table: count for table, count in rows.items() if table in STORED} if isinstance(rows, dict) else {}
+    odd = [table for table, count in written.items() if table != "runs" and tables.height(table) != count]
+    lost = next((table for table in odd if table not in ATTRIBUTION_TABLES), None)
+    if lost is not None:
+        found = tables.height(lost)
+        raise TraceanaError(f"{folder / lost}: {found} rows, but {written[lost]} were written; ingest the logs again")
+    return tables.without(ATTRIBUTION_TABLES) if odd else tables

@@ -20,7 +20,7 @@ from traceana_parsers.logs.catalog import grammars
 from traceana_parsers.logs.families import Family, Result, Where, family_for
 from traceana_parsers.logs.grammar import Grammar, PatternGrammar
 from traceana_parsers.logs.prefixes import RECORD_START, strip_ansi, unwrap_json
-from traceana_parsers.sources import Source, SourceError, StreamState, blocks, open_stream
+from traceana_parsers.sources import Source, SourceError, Stream, StreamState, blocks, open_stream
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,18 +60,25 @@ class LogReader:
         self._families: dict[str, Family] = {}
         self._engines: Counter[str] = Counter()
 
-    def read(self, source: Source, file_id: int) -> FileReport:
-        """Reads one file. Never raises for what is in it; `problem` of the report says what went wrong."""
+    def read(self, source: Source, file_id: int, stream: Stream | None = None) -> FileReport:
+        """Reads one file. Never raises for what is in it; `problem` of the report says what went wrong.
+
+        `stream`: the source, when it is open already; it is closed here.
+        """
         report = FileReport(file_id, source.path)
         try:
             report.modified = source.modified
-            stream = open_stream(source)
+            stream = stream or open_stream(source)
         except (SourceError, OSError) as error:
             report.problem = str(error).removeprefix(f"{source.path}: ")
             return report
+        return self.read_stream(stream, report)
+
+    def read_stream(self, stream: Stream, report: FileReport) -> FileReport:
+        """Reads a text of which `report` says whose it is and when it was written, and closes it."""
         state = StreamState()
         self._engines.clear()
-        where = Where(file_id, *_year_of(report.modified))
+        where = Where(report.file_id, *_year_of(report.modified))
         counted = _Counted()
         with stream:
             for index, block in enumerate(blocks(stream, state)):

@@ -1,4 +1,4 @@
-"""Tables from profiler traces: one row per recorded event."""
+"""Tables from profiler traces: one row per recorded event; `summaries` where a capture has no events, only sums."""
 
 from __future__ import annotations
 
@@ -86,5 +86,28 @@ TRACE_TABLES: dict[str, tuple[Column, ...]] = {
         Column("bytes", "i64", "bytes", "message size per rank, where the trace says so"),
         Column("group_name", "str", "", "process group or communicator, where the trace says so"),
         Column("group_size", "i32", "", "ranks in the group, where the trace says so"),
+    ),
+    "summaries": (
+        Column("file_id", "i32", "", "index of the capture's first file in the `inputs` table"),
+        Column("rank", "i32", "", "rank of the process; null when the summary is over all of them or does not tell"),
+        Column("pid", "i64", "", "process id; null when the summary is over all processes"),
+        Column(
+            "kind",
+            "str",
+            "",
+            "kernel, memory, api (host calls), range (host) or range_gpu (ranges projected onto the GPU: spans)",
+        ),
+        Column("name", "str", "", "name of the kernel, operation, call or range (cut at 4,000 characters)"),
+        Column("domain", "str", "", "kinds range and range_gpu: NVTX domain; null for the default domain"),
+        Column("within", "str", "", "NVTX range whose launches alone are counted; null: the whole capture"),
+        Column("instances", "i64", "", "times it ran"),
+        Column("total_ns", "i64", "ns", "added up over all devices and processes of the row; overlap counts twice"),
+        Column("avg_ns", "f64", "ns", "mean"),
+        Column("med_ns", "f64", "ns", "median; null where rows had to be added up"),
+        Column("min_ns", "i64", "ns", "shortest"),
+        Column("max_ns", "i64", "ns", "longest"),
+        Column("std_ns", "f64", "ns", "sample standard deviation"),
+        Column("gpu_ops", "i64", "", "kind range_gpu: GPU operations launched in all instances"),
+        Column("bytes", "i64", "bytes", "kind memory: bytes moved or set, where the size report is there too"),
     ),
 }

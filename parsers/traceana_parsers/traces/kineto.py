@@ -14,7 +14,7 @@ from copy import copy
 from typing import Any
 
 from traceana_parsers.interface import FileReport, Sink
-from traceana_parsers.sources import Source, SourceError, open_stream
+from traceana_parsers.sources import Source, SourceError, Stream, open_stream
 from traceana_parsers.traces.kineto_blocks import BLOCK, TraceJson
 from traceana_parsers.traces.kineto_events import AnyEvent, elapsed
 from traceana_parsers.traces.kineto_host import split_calls
@@ -51,11 +51,14 @@ class KinetoReader:
             return False
         return _MARKS.search(head) is not None or _TRACE_NAME.search(name) is not None
 
-    def read(self, source: Source, file_id: int, sink: Sink) -> FileReport:
-        """Adds the rows of one file to `sink`. Never raises for what is in it; `problem` says what went wrong."""
+    def read(self, source: Source, file_id: int, sink: Sink, stream: Stream | None = None) -> FileReport:
+        """Adds the rows of one file to `sink`. Never raises for what is in it; `problem` says what went wrong.
+
+        `stream`: the source, when it is open already; it is closed here.
+        """
         report = FileReport(file_id, source.path, format="kineto")
         try:
-            stream = open_stream(source)
+            stream = stream or open_stream(source)
             report.modified = source.modified
         except (SourceError, OSError) as error:
             report.problem = str(error).removeprefix(f"{source.path}: ")

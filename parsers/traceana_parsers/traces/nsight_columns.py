@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from traceana_parsers.interface import FileReport, Sink
 from traceana_parsers.sources import Source
+from traceana_parsers.traces.gather import TABLE_SUFFIXES, table_folder
 from traceana_parsers.traces.nsight_common import (
     BATCH,
     BLOCK_LIMIT,
     CONTENT_LIMIT,
-    MARKS,
     NAME_LIMIT,
     SMALL_TABLE,
     StoreError,
@@ -29,30 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-SUFFIXES = (".parquet", ".arrow")
-#: tables by which a folder is known as an export
-_KNOWN = (*MARKS, "StringIds", "TARGET_INFO_SESSION_START_TIME", "ANALYSIS_DETAILS")
-_MAGIC = (b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")
-
-
-def table_folder(path: str) -> Path | None:
-    """The export folder that `path` is, or whose table it is; None when it is neither."""
-    place = Path(path)
-    if place.is_dir():
-        return place if any(_table_file(place, table) for table in _KNOWN) else None
-    if place.suffix not in SUFFIXES or not _is_table(place.stem):
-        return None
-    return place.parent
-
-
-def _is_table(name: str) -> bool:
-    return name in _KNOWN or name.startswith(("CUPTI_", "ENUM_", "TARGET_INFO_", "NVTX_", "META_DATA_"))
-
-
-def sniff(head: bytes, path: str) -> bool:
-    """True when `path` is an export folder or a table of one; `head` (empty for a folder) is the file's first bytes."""
-    folder = table_folder(path)
-    return folder is not None and (not head or head.startswith(_MAGIC))
 
 
 def read(source: Source, file_id: int, sink: Sink, on_text: OnText | None = None) -> FileReport:
@@ -67,7 +43,7 @@ def read(source: Source, file_id: int, sink: Sink, on_text: OnText | None = None
         return report
     try:
         report.modified = source.modified
-        store = FolderStore(folder)
+        store = FolderStore(Path(folder))
         report.bytes = store.bytes
     except OSError as error:
         report.problem = str(error.strerror or error)
@@ -78,17 +54,13 @@ def read(source: Source, file_id: int, sink: Sink, on_text: OnText | None = None
     return report
 
 
-def _table_file(folder: Path, table: str) -> Path | None:
-    return next((path for suffix in SUFFIXES if (path := folder / f"{table}{suffix}").is_file()), None)
-
-
 class FolderStore:
     """The tables of an export folder; see nsight_common.TableStore."""
 
     def __init__(self, folder: Path) -> None:
         """Lists the folder. Raises OSError when that is not allowed."""
         self._files: dict[str, Path] = {}
-        for suffix in reversed(SUFFIXES):
+        for suffix in reversed(TABLE_SUFFIXES):
             self._files |= {path.stem: path for path in folder.iterdir() if path.suffix == suffix and path.is_file()}
         self.bytes = sum(path.stat().st_size for path in self._files.values())
         self.problems: list[str] = []

@@ -33,7 +33,7 @@ MARKS = (
     "META_DATA_CAPTURE",
 )
 
-BATCH = 32_768  # rows read at a time
+BATCH = 65_536  # rows read at a time
 NAME_LIMIT = 4_000  # characters of a name that are kept
 UNNAMED = "(unnamed)"
 BINARY = "binaryData"  # payloads of NVTX events

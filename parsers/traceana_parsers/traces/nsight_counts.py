@@ -52,6 +52,7 @@ class Odd:
 class Places:
     """How the processes and devices of an export are told apart."""
 
+    path: str = ""  # of the export: its name may tell the rank
     ranks: Ranks = field(default_factory=Ranks)
     devices: Mapping[int, frozenset[int]] = field(default_factory=dict)  # pid -> GPUs it used
     only_pid: int | None = None  # the process of rows that name none, where there is but one

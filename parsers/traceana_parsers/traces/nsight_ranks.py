@@ -1,7 +1,8 @@
 """Which rank each process of an Nsight export is, and how that is known.
 
 In this order: what NCCL wrote into its own ranges; the titles that engines give to their processes and threads; RANK in
-the environment of a lone process; the order of devices, when every process has one of its own. Else it is not known.
+the environment of a lone process, or the name of its file; the order of devices, when every process has one of its own.
+Else it is not known.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from traceana_parsers.traces.nsight_common import BINARY, NVTX, TableStore, pid_of
 from traceana_parsers.traces.nsight_environment import launch_number
+from traceana_parsers.traces.rank_names import rank_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,23 +25,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Rank by process id. `note` says how the ranks were found where that is not certain."""
+    """Rank by process id; `every`: of all that have none there. `note`: how they were found, where not certain."""
 
     by_pid: Mapping[int, int] = field(default_factory=dict)
     world_size: int | None = None
     note: str | None = None
+    every: int | None = None
+
+    def of(self, pid: int | None) -> int | None:
+        """The rank of a process; None when it is not known."""
+        return self.every if pid is None else self.by_pid.get(pid, self.every)
 
     def expr(self) -> pl.Expr:
         """The rank of rows with a column `pid`."""
         import polars as pl
 
         if not self.by_pid:
-            return pl.lit(None, pl.Int32).alias("rank")
-        return pl.col("pid").replace_strict(dict(self.by_pid), default=None, return_dtype=pl.Int32).alias("rank")
+            return pl.lit(self.every, pl.Int32).alias("rank")
+        known = pl.col("pid").replace_strict(dict(self.by_pid), default=self.every, return_dtype=pl.Int32)
+        return known.alias("rank")
 
 
-def find_ranks(store: TableStore, devices: Mapping[int, frozenset[int]]) -> Ranks:
-    """Ranks of the processes with GPU work; `devices`: process id -> the GPUs it used."""
+def find_ranks(store: TableStore, devices: Mapping[int, frozenset[int]], path: str = "") -> Ranks:
+    """Ranks of the processes with GPU work; `devices`: process id -> the GPUs it used; `path`: of the export."""
     world = _world_size(store)
     told = _from_nccl(store)
     if told:
@@ -50,7 +58,12 @@ def find_ranks(store: TableStore, devices: Mapping[int, frozenset[int]]) -> Rank
         return Ranks(titled, world)
     if len(devices) == 1:
         rank = next((n for name in _RANK_VARIABLES if (n := launch_number(store, name)) is not None), None)
-        return Ranks({} if rank is None else {next(iter(devices)): rank}, world)
+        if rank is None:
+            rank, size = rank_of(path)
+            world = world or size
+            note = None if rank is None else f"rank {rank} is taken from the file name"
+            return Ranks(world_size=world, note=note, every=rank)
+        return Ranks({next(iter(devices)): rank}, world)
     return _from_devices(store, devices, world)
 
 

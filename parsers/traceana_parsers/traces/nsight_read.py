@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from traceana_parsers.interface import FileReport, Sink
 from traceana_parsers.schema import polars_schema
 from traceana_parsers.traces.nsight_common import (
+    CAPTURE,
     DOMAIN_TYPE,
     GRAPH_TRACE,
     KERNEL,
@@ -49,7 +50,7 @@ def read_export(store: TableStore, report: FileReport, sink: Sink, on_text: OnTe
     breaks off, what came before and the other tables are read; `problem` names the first such table.
     """
     problems: list[str] = []
-    session, places = _prepared(store, problems)
+    session, places = _prepared(store, report.path, problems)
     names = Names(report.file_id, store, sink)
     counts = Counts()
     rows = Rows(report.file_id, session, places, names, counts, sink)
@@ -61,16 +62,20 @@ def read_export(store: TableStore, report: FileReport, sink: Sink, on_text: OnTe
             problems.append(f"{table} breaks off: {error}")
     report.recognised += rows.close_ranges()
     rows.finish()
-    _environment(store, report, sink, on_text, problems)
+    settings = add_settings(store, report.file_id, sink)
+    if on_text is not None:
+        _captured(store, on_text, problems)
     if names.problem:
         problems.append(f"StringIds breaks off: {names.problem}")
     report.unread += counts.odd.impossible
     report.partial += counts.odd.backwards + counts.odd.without_end + names.unresolved
-    report.problem = problems[0] if problems else None
+    nothing = None if report.recognised + settings else _NOTHING
+    report.problem = problems[0] if problems else nothing
     notes = notes_of(store, session, places, counts, names.unresolved) + problems
     _add_traces(store, session, places, counts, notes, report.file_id, sink)
 
 
+_NOTHING = f"an Nsight Systems export without GPU work, CUDA calls or ranges; capture with: {CAPTURE}"
 Take = Callable[["pl.DataFrame"], int]
 
 
@@ -86,12 +91,7 @@ def _plan(rows: Rows) -> tuple[tuple[str, Take, Sequence[str], Sequence[str], tu
     )
 
 
-def _environment(
-    store: TableStore, report: FileReport, sink: Sink, on_text: OnText | None, problems: list[str]
-) -> None:
-    add_settings(store, report.file_id, sink)
-    if on_text is None:
-        return
+def _captured(store: TableStore, on_text: OnText, problems: list[str]) -> None:
     try:
         for name, content in captured_output(store):
             on_text(name, content)
@@ -99,14 +99,14 @@ def _environment(
         problems.append(f"captured output breaks off: {error}")
 
 
-def _prepared(store: TableStore, problems: list[str]) -> tuple[Session, Places]:
+def _prepared(store: TableStore, path: str, problems: list[str]) -> tuple[Session, Places]:
     """Clock, ranks, devices and domains: what must be known before the first row."""
     try:
         session = read_session(store)
     except StoreError as error:
         problems.append(f"the description of the capture cannot be read: {error}")
         session = Session()
-    places = Places()
+    places = Places(path=path)
     for step in (_processes, _copy_kinds, _domains):
         try:
             step(store, places)
@@ -132,7 +132,7 @@ def _processes(store: TableStore, places: Places) -> None:
             pid = pid_of(serial)
             devices.setdefault(pid, set()).add(places.gpus.get((pid, device), device))
     places.devices = {pid: frozenset(used) for pid, used in devices.items()}
-    places.ranks = find_ranks(store, places.devices)
+    places.ranks = find_ranks(store, places.devices, places.path)
 
 
 def _distinct(store: TableStore, table: str, columns: Sequence[str]) -> list[tuple[int | None, ...]]:
@@ -197,7 +197,7 @@ def _add_traces(
     rows = [
         {
             "file_id": file_id,
-            "rank": None if pid is None else places.ranks.by_pid.get(pid),
+            "rank": places.ranks.of(pid),
             "pid": pid,
             "world_size": places.ranks.world_size,
             "host": session.host,

@@ -48,7 +48,16 @@ class Rows:
         import polars as pl
 
         raw = self._timed(raw.filter(pl.col("correlationId").is_not_null()), "globalTid")
-        names = self._or_unnamed(self._names.of_strings(raw["nameId"], API_NAME))
+        return self._launches(raw, self._or_unnamed(self._names.of_strings(raw["nameId"], API_NAME)))
+
+    def named_launches(self, raw: pl.DataFrame) -> int:
+        """Calls with their names in a column `name`."""
+        raw = self._timed(raw, "globalTid")
+        return self._launches(raw, self._or_unnamed(self._names.of_texts(raw["name"], API_NAME)))
+
+    def _launches(self, raw: pl.DataFrame, names: pl.Series) -> int:
+        import polars as pl
+
         frame = raw.with_columns(
             names,
             self._names.is_graph_launch(names).alias("is_graph"),
@@ -167,6 +176,15 @@ class Rows:
             pl.lit("nvtx").alias("kind"),
         )
         return self._add("ranges", frame)
+
+    def named_ranges(self, raw: pl.DataFrame, kind: str) -> int:
+        """Ranges with their names, without counters, and domains in columns `name` and `domain`."""
+        import polars as pl
+
+        raw = self._timed(raw, "globalTid")
+        tid = tid_expr("globalTid") if kind == "nvtx" else pl.lit(None, pl.Int64)
+        names = self._or_unnamed(self._names.of_texts(raw["name"], RANGE_NAME))
+        return self._add("ranges", raw.with_columns(names, tid.alias("tid"), pl.lit(kind).alias("kind")))
 
     def _range_names(self, raw: pl.DataFrame) -> pl.Series:
         """The text pushed with the range, else the registered string."""

@@ -1,8 +1,4 @@
-"""Reads Nsight Systems SQLite exports of every schema version. The file is never written to, nothing is put beside it.
-
-Rows come out of SQLite as text, a batch per step (`json_array` of the integers of a row, joined by line ends) and are
-parsed as CSV: half the CPU time of fetching Python integers, because the calls per value and per row go away.
-"""
+"""Reads Nsight Systems SQLite exports of every schema version. Nothing is written to the file or put beside it."""
 
 from __future__ import annotations
 
@@ -16,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 from traceana_parsers.interface import FileReport, Sink
 from traceana_parsers.sources import Source, SourceError, open_stream
 from traceana_parsers.traces.nsight_common import (
-    BATCH,
-    BINARY,
     BLOCK_LIMIT,
     CONTENT_LIMIT,
     MARKS,
@@ -27,12 +21,14 @@ from traceana_parsers.traces.nsight_common import (
 )
 from traceana_parsers.traces.nsight_environment import OnText
 from traceana_parsers.traces.nsight_read import read_export
+from traceana_parsers.traces.sqlite_stream import quoted, reason, table_rows, uri_of
 
 if TYPE_CHECKING:
     import polars as pl
 
 MAGIC = b"SQLite format 3\0"
 _COPY = 1 << 20
+_INFLATED, _SMALL = 100, 64 << 20  # times its size that a compressed file may grow to, and bytes that any may
 _ERRORS = (sqlite3.Error, OverflowError, UnicodeError)  # the last: a message with the damage in it
 _CELL = 65_536  # characters of a value of a small table that are read
 
@@ -78,8 +74,11 @@ def _decompressed(source: Source, target: Path) -> Path:
         if not first.startswith(MAGIC):
             raise SourceError("no SQLite file inside")
         out.write(first)
+        most = max(_INFLATED * source.size, _SMALL)
         while piece := stream.read1(_COPY):
             out.write(piece)
+            if out.tell() > most:
+                raise SourceError(f"it grows to more than {_INFLATED} times its size, which no export does")
     return target
 
 
@@ -114,23 +113,22 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         """Opens the file. Raises StoreError when it is no readable SQLite file."""
-        # immutable: no locks, no -wal or -shm file, whatever the file's journal mode
-        uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        self._path = path
         try:
-            self._db = sqlite3.connect(uri, uri=True, isolation_level=None)
+            self._db = sqlite3.connect(uri_of(path), uri=True, isolation_level=None)
             self._db.text_factory = bytes
             tables = [_text(n) for (n,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             self._columns = {table: self._table_columns(table) for table in tables}
             _need_json(self._db)
         except _ERRORS as error:
-            raise StoreError(f"SQLite cannot read it: {_reason(error)}") from error
+            raise StoreError(f"SQLite cannot read it: {reason(error)}") from error
 
     def close(self) -> None:
         """Closes the file."""
         self._db.close()
 
     def _table_columns(self, table: str) -> frozenset[str]:
-        return frozenset(_text(row[1]) for row in self._db.execute(f"PRAGMA table_info({_quoted(table)})"))
+        return frozenset(_text(row[1]) for row in self._db.execute(f"PRAGMA table_info({quoted(table)})"))
 
     def columns(self, table: str) -> frozenset[str]:
         """The table's column names; empty when there is no such table."""
@@ -140,42 +138,29 @@ class SqliteStore:
         self, table: str, ints: Sequence[str], texts: Sequence[str] = (), only: tuple[str, Sequence[int]] | None = None
     ) -> Iterator[pl.DataFrame]:
         """Rows in batches; see nsight_common.TableStore.batches."""
-        query = self._batch_query(table, ints, texts, only)
-        if query is None:
-            return
-        known = self.columns(table)
-        after = -(1 << 63)
-        while True:
-            last, numbers, *listed = self._one(query, (after, BATCH))
-            if last is None:
-                return
-            yield _frame(numbers, [c for c in ints if c in known], dict(zip(texts, listed, strict=False)), ints, texts)
-            after = int(last)
+        import polars as pl
 
-    def _batch_query(
-        self, table: str, ints: Sequence[str], texts: Sequence[str], only: tuple[str, Sequence[int]] | None
-    ) -> str | None:
         known = self.columns(table)
         if not known or (only and only[0] not in known):
-            return None
-        array = ", ".join(_quoted(c) for c in ints if c in known) or "NULL"
-        parts = [_cut(c) if c in known else "NULL" for c in texts]
-        inner = "".join(f", {part} AS t{i}" for i, part in enumerate(parts))
-        outer = "".join(f", json_group_array(t{i})" for i in range(len(parts)))
-        where = f" AND {_quoted(only[0])} IN ({', '.join(map(str, only[1]))})" if only else ""
-        return (
-            f"SELECT max(r), group_concat(j, char(10)){outer} FROM "
-            f"(SELECT rowid AS r, json_array({array}) AS j{inner} FROM {_quoted(table)} "
-            f"WHERE rowid > ?{where} ORDER BY rowid LIMIT ?)"
-        )
+            return
+        where = f" WHERE {quoted(only[0])} IN ({', '.join(map(str, only[1]))})" if only else ""
+        numbers, words = ([c for c in columns if c in known] for columns in (ints, texts))
+        if not numbers + words:
+            return
+        for frame in table_rows(self._path, table, numbers, words, where):
+            yield frame.select(
+                *(pl.col(c) if c in known else pl.lit(None, pl.Int64).alias(c) for c in ints),
+                *(pl.col(c) if c in known else pl.lit(None, pl.String).alias(c) for c in texts),
+            )
 
     def distinct(self, table: str, ints: Sequence[str]) -> list[tuple[int | None, ...]]:
         """Distinct combinations of integers; see nsight_common.TableStore.distinct."""
         if not set(ints) <= self.columns(table):
             return []
-        wanted = ", ".join(_quoted(c) for c in ints)
-        rows = self._all(f"SELECT DISTINCT {wanted} FROM {_quoted(table)} ORDER BY {wanted} LIMIT {SMALL_TABLE}")
-        return [tuple(v if isinstance(v, int) else None for v in row) for row in rows]
+        wanted = ", ".join(quoted(c) for c in ints)
+        rows = self._all(f"SELECT DISTINCT {wanted} FROM {quoted(table)} LIMIT {SMALL_TABLE}")
+        found = [tuple(v if isinstance(v, int) else None for v in row) for row in rows]
+        return sorted(found, key=lambda row: [(v is not None, v or 0) for v in row])  # SQLite would sort every row
 
     def rows(self, table: str, columns: Sequence[str]) -> list[tuple[object, ...]]:
         """A small table; see nsight_common.TableStore.rows. Texts are cut behind 65,536 characters."""
@@ -183,7 +168,7 @@ class SqliteStore:
         if not known:
             return []
         cells = ", ".join(_cell(c) if c in known else "NULL" for c in columns)
-        found = self._all(f"SELECT {cells} FROM {_quoted(table)} LIMIT {SMALL_TABLE}")
+        found = self._all(f"SELECT {cells} FROM {quoted(table)} LIMIT {SMALL_TABLE}")
         return [tuple(_text(v) if isinstance(v, bytes) else v for v in row) for row in found]
 
     def strings(self, ids: Sequence[int]) -> dict[int, str]:
@@ -217,88 +202,21 @@ class SqliteStore:
         )
         return bytes(found[0][0] or b"") if found else b""
 
-    def _one(self, query: str, values: Sequence[object]) -> tuple[Any, ...]:
-        return self._all(query, values)[0]
-
     def _all(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         try:
             return self._db.execute(query, values).fetchall()
         except _ERRORS as error:
-            raise StoreError(f"SQLite: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    return "the schema is damaged" if isinstance(error, UnicodeError) else " ".join(str(error).split())[:200]
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _cut(column: str) -> str:
-    if column == BINARY:
-        return f"hex(substr(CAST({_quoted(column)} AS BLOB), 1, {NAME_LIMIT // 2}))"
-    return f"substr(CAST({_quoted(column)} AS TEXT), 1, {NAME_LIMIT + 1})"
+            raise StoreError(f"SQLite: {reason(error)}") from error
 
 
 def _cell(column: str) -> str:
     """A value of a small table: integers as they are, anything else as text of bounded length."""
-    name = _quoted(column)
+    name = quoted(column)
     return f"CASE typeof({name}) WHEN 'integer' THEN {name} WHEN 'null' THEN NULL ELSE substr({name}, 1, {_CELL}) END"
 
 
 def _text(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def _frame(
-    numbers: object, present: Sequence[str], texts: dict[str, object], ints: Sequence[str], wanted: Sequence[str]
-) -> pl.DataFrame:
-    """One batch as a frame: rows of numbers as JSON arrays, one per line, and each text column as one JSON array."""
-    import polars as pl
-
-    lines = bytes(numbers) if isinstance(numbers, bytes) else str(numbers).encode()
-    frame = _parsed(lines, present) if present else pl.DataFrame()
-    height = lines.count(b"\n") + 1
-    made = [frame[c] if c in present else pl.Series(c, [None], pl.Int64).new_from_index(0, height) for c in ints]
-    return pl.DataFrame(made + [_texts(column, texts.get(column), height) for column in wanted])
-
-
-def _parsed(lines: bytes, columns: Sequence[str]) -> pl.DataFrame:
-    import polars as pl
-
-    try:
-        return pl.read_csv(
-            lines.translate(None, b"[]"),
-            has_header=False,
-            schema=dict.fromkeys(columns, pl.Int64),
-            quote_char=None,
-            null_values="null",
-        )
-    except pl.exceptions.PolarsError:  # something that is no integer: the careful way
-        rows = [[_integer(value) for value in json.loads(line)] for line in lines.split(b"\n")]
-        return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.Int64), orient="row")
-
-
-def _integer(value: object) -> int | None:
-    try:
-        number = int(value) if isinstance(value, (int, float)) else None
-    except (OverflowError, ValueError):
-        return None
-    return number if number is not None and -(1 << 63) <= number < 1 << 63 else None
-
-
-def _texts(column: str, listed: object, height: int) -> pl.Series:
-    import msgspec
-    import polars as pl
-
-    if not isinstance(listed, bytes):
-        return pl.Series(column, [None], pl.String).new_from_index(0, height)
-    try:
-        values = msgspec.json.decode(listed, type=list[str | None])
-    except (msgspec.DecodeError, UnicodeDecodeError):  # bytes that are no UTF-8
-        values = json.loads(listed.decode("utf-8", "replace"), strict=False)
-    return pl.Series(column, values, pl.String)
 
 
 def _need_json(db: sqlite3.Connection) -> None:

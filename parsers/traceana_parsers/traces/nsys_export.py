@@ -47,7 +47,7 @@ def read(
         report.problem = f"an Nsight Systems report, and no nsys on PATH to open it; run: {by_hand}"
         return report
     with tempfile.TemporaryDirectory(prefix="traceana-") as folder:
-        output = str(Path(folder) / "export.sqlite")
+        output = str(Path(folder) / f"{Path(source.path).stem}.sqlite")  # a rank may be told by the name
         failure = _export(nsys, str(Path(source.path).absolute()), output, folder, timeout_s)
         if failure:
             report.problem = f"nsys could not export it ({failure}); with the nsys that recorded it, run: {by_hand}"

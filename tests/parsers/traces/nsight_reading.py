@@ -10,9 +10,12 @@ from pathlib import Path
 import polars as pl
 
 from traceana_parsers.interface import FileReport, MemorySink
+from traceana_parsers.peek import Peeked
 from traceana_parsers.schema import TABLES, empty, polars_schema
-from traceana_parsers.sources import Source
-from traceana_parsers.traces import nsight_columns, nsight_sqlite, nsight_stats
+from traceana_parsers.sources import Source, open_stream
+from traceana_parsers.traces import nsight_columns, nsight_sqlite
+from traceana_parsers.traces.nsight_stats import read_capture
+from traceana_parsers.traces.readers import HEAD, Opened
 
 Tables = dict[str, pl.DataFrame]
 SPANS = ("kernels", "launches", "ranges", "memops", "graphs", "collectives")
@@ -25,8 +28,8 @@ def read_export(path: Path, on_text: Callable[[str, bytes], None] | None = None)
     source = Source(str(path))
     if path.is_dir():
         report = nsight_columns.read(source, 3, sink, on_text)
-    elif path.suffix == ".csv":
-        report = nsight_stats.read(source, 3, sink)
+    elif {".csv", ".parquet", ".tsv", ".txt"} & set(path.suffixes):
+        (report,) = read_capture([Opened(source, 3, Peeked(open_stream(source), HEAD))], sink)
     else:
         report = nsight_sqlite.read(source, 3, sink, on_text)
     assert state(path) == before, "the input or its folder changed"
@@ -57,6 +60,22 @@ def check(tables: Tables) -> None:
         assert frame.filter(pl.col("end_ns") < pl.col("start_ns")).height == 0, name
         assert frame.select("start_ns", "end_ns", "name_id").null_count().sum_horizontal().item() == 0, name
         assert frame["name_id"].is_in(ids.implode()).all(), name
+
+
+def capture(*paths: Path) -> tuple[Tables, list[FileReport]]:
+    """All tables of the reports of one capture, and a report per file."""
+    sink = MemorySink()
+    batch = [Opened(s, 3 + i, Peeked(open_stream(s), HEAD)) for i, s in enumerate(Source(str(p)) for p in paths)]
+    reports = read_capture(batch, sink)
+    tables = {name: pl.concat(sink.tables[name]) if name in sink.tables else empty(name) for name in TABLES}
+    check(tables)
+    return tables, reports
+
+
+def kernel_summary(path: Path) -> pl.DataFrame:
+    """The kernel summary in a file, without the columns that say which it is."""
+    rows = capture(path)[0]["summaries"].filter((pl.col("kind") == "kernel") & pl.col("within").is_null())
+    return rows.select("name", "instances", "total_ns", "avg_ns", "med_ns", "min_ns", "max_ns", "std_ns")
 
 
 def named(tables: Tables, table: str) -> pl.DataFrame:

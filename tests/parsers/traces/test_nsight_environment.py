@@ -134,4 +134,5 @@ def test_what_scrubbing_left_behind_is_no_value(tmp_path: Path) -> None:
     export = Export()
     export.capture("PROCESS_0:ENVIRONMENT_VARIABLE", 'NCCL_PROTO="[removed]"')
     export.host("DeviceEnvironment", "[removed]")
+    export.kernel(125, GEMM, 1, 2, 1)
     assert settings(export, tmp_path) == []

@@ -144,3 +144,19 @@ def test_every_table_carries_the_rank(tmp_path: Path) -> None:
     for name in ("kernels", "launches", "ranges", "memops", "graphs"):
         assert set(tables[name].select("pid", "rank").rows()) == {(4000, 0), (4001, 1)}, name
     assert tables["traces"].filter(pl.col("rank").is_null()).height == 0
+
+
+def test_the_name_of_the_file_tells_the_rank_of_a_lone_process(tmp_path: Path) -> None:
+    tables, _ = read_export(with_processes(700).write(tmp_path / "rank3.sqlite"))
+    assert set(tables["kernels"]["rank"]) == {3} == set(tables["traces"]["rank"])
+    assert "rank 3 is taken from the file name" in notes(tables)
+    folder = with_processes(700).write_folder(tmp_path / "rep_rank_5_pqtdir")
+    assert read_export(folder)[0]["traces"]["rank"].item() == 5
+
+
+def test_the_launcher_knows_better_than_the_name_of_the_file(tmp_path: Path) -> None:
+    export = with_processes(700)
+    export.capture("PROCESS_0:ENVIRONMENT_VARIABLE", 'RANK="6"')
+    assert read_export(export.write(tmp_path / "rank3.sqlite"))[0]["traces"]["rank"].item() == 6
+    two = with_processes(700, 701, devices=(0, 0)).write(tmp_path / "rank2.sqlite")
+    assert read_export(two)[0]["traces"]["rank"].to_list() == [None, None]

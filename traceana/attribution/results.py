@@ -1,0 +1,90 @@
+"""The attribution of a run as tables: made process by process, so that memory is that of the largest process.
+
+`ingest` keeps them in the store; they are made anew from the stored events when other code than this made them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceana.attribution.late import last_to_arrive, late_ranks
+from traceana.attribution.model import PROCESS, Process
+from traceana.attribution.process import FileNames, attribute_process, shaped
+from traceana.attribution.ranks import match_ranks
+from traceana.attribution.skew import judge
+
+if TYPE_CHECKING:
+    from traceana.store.dataset import Tables
+    from traceana_parsers.interface import Sink
+
+#: what the results follow from, beside the events: packages, and the files of each (none: all Python files)
+_CODE = {
+    "traceana.attribution": (),
+    "traceana.store": ("tables.py",),
+    "traceana_parsers": ("kernels.py", "kernels.toml"),
+    "traceana_parsers.traces": ("annotations.py", "annotation_forms.py"),
+}
+_MATCHED = [
+    *PROCESS, "device", "stream", "start_ns", "end_ns", "name_id", "collective", "bytes", "group_name", "group_size",
+]  # fmt: skip
+
+
+@cache
+def version() -> str:
+    """Fingerprint of the code that makes the results."""
+    digest = hashlib.sha256()
+    for package, wanted in _CODE.items():
+        files = resources.files(package)
+        names = wanted or sorted(file.name for file in files.iterdir() if file.name.endswith(".py"))
+        for name in names:
+            digest.update(files.joinpath(name).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def attribute(tables: Tables, sink: Sink) -> None:
+    """Adds the result tables (store.tables.ATTRIBUTION_TABLES) of a run's traces to `sink`; none without traces.
+
+    Raises LedgerError when buckets do not add up, which is an error of ours.
+    """
+    traces = tables.frame("traces")
+    if not traces.height:
+        return
+    match = match_ranks(tables.frame("collectives", _MATCHED), wall_clock="relative" not in traces["clock"].to_list())
+    last = last_to_arrive(match.members)
+    matched = match.members if match.members.height else None
+    members, arrivals = [match.members], []
+    processes = traces.select(PROCESS).unique(maintain_order=True)
+    for (file_id,), rows in processes.group_by("file_id", maintain_order=True):
+        names = FileNames(tables, file_id)
+        for who in rows.iter_rows():
+            found = attribute_process(tables, Process(*who), names, matched, last, sink)
+            arrivals.append(found.arrivals)
+            if matched is None:
+                members.append(found.members)
+    sink.add("clock_offsets", shaped(match.offsets, "clock_offsets"))
+    sink.add("late_ranks", shaped(late_ranks(pl.concat(arrivals)), "late_ranks"))
+    skew = judge(pl.concat(members))
+    row = {
+        "version": version(),
+        "skew": skew.kind,
+        "skew_provenance": skew.provenance,
+        "skew_reason": skew.reason,
+        "instances": skew.instances,
+        "ranks": skew.ranks,
+        "transfer_ns": skew.transfer_ns,
+        "wait_ns": skew.wait_ns,
+        "notes": json.dumps(match.notes),
+    }
+    sink.add("attribution", shaped(pl.DataFrame([row]), "attribution"))
+
+
+def is_current(tables: Tables) -> bool:
+    """Whether a store holds results that this code made."""
+    found = tables.frame("attribution", ["version"])["version"].to_list()
+    return found == [version()]

@@ -1,0 +1,116 @@
+"""What-if predictions that only a trace carries: verify in a CUDA graph, no waiting rank, no waiting host."""
+
+from __future__ import annotations
+
+from statistics import mean
+
+from traceana.facts.model import Facts, Provenance
+from traceana.facts.trace_model import TraceFacts, TracePhase
+from traceana.facts.whatif_model import Base, Input, Prediction
+from traceana.speculation import whatif as arithmetic
+
+_NEEDS_TRACE = "a log does not say it: capture a trace of a few hundred cycles (PyTorch profiler or nsys)"
+#: graph launches per verify from which it counts as running in a graph
+_IN_GRAPH = 0.5
+
+
+def verify_graph(facts: Facts, base: Base) -> Prediction | None:
+    """Verify replayed as a CUDA graph: at most the time in which the GPU waited for launches of verify is saved."""
+    change = "verify in a CUDA graph"
+    trace = facts.trace
+    phases = _phases(trace, "verify")
+    if not phases or trace is None:
+        if facts.graphs.windows_graph and not facts.graphs.windows_eager:
+            return None  # the windows say that it does
+        return Prediction("verify_graph", change, reason=f"how long the GPU waits for launches: {_NEEDS_TRACE}")
+    if mean(p.graph_launches or 0.0 for p in phases) >= _IN_GRAPH:
+        return None
+    return _saving("verify_graph", change, facts, base, phases, "launch_gap", "launch gap of verify per cycle")
+
+
+def no_wait(facts: Facts, base: Base) -> Prediction | None:
+    """All ranks arriving together: at most what the most patient rank waits is saved."""
+    trace = facts.trace
+    if trace is None or len(trace.traced_ranks) < 2:
+        return None
+    return _saving(
+        "no_wait",
+        "no rank late",
+        facts,
+        base,
+        trace.on_gpu,
+        "allreduce_wait",
+        "wait in allreduces per cycle",
+        most=True,
+    )
+
+
+def no_host_wait(facts: Facts, base: Base) -> Prediction | None:
+    """The host no longer waiting for the GPU in every cycle: at most the idle time behind those calls is saved."""
+    trace = facts.trace
+    if trace is None or not trace.waits:
+        return None
+    idle: dict[object, float] = {}
+    for wait in trace.waits:
+        idle[wait.timeline] = idle.get(wait.timeline, 0.0) + wait.idle_ms / max(1, trace.cycles_of(wait.timeline))
+    return _prediction(
+        "no_host_wait", "no host wait in the cycle", facts, base, mean(idle.values()), "GPU idle behind it"
+    )
+
+
+def _phases(trace: TraceFacts | None, name: str) -> tuple[TracePhase, ...]:
+    return () if trace is None else tuple(p for p in trace.on_gpu if p.phase == name)
+
+
+def _saving(
+    key: str,
+    change: str,
+    facts: Facts,
+    base: Base,
+    phases: tuple[TracePhase, ...],
+    bucket: str,
+    words: str,
+    *,
+    most: bool = False,
+) -> Prediction | None:
+    """The bucket's time per cycle, over timelines the mean (or the most), as what can be saved."""
+    trace = facts.trace
+    assert trace is not None
+    sums: dict[object, float] = {}
+    for p in phases:
+        cycles = max(1, trace.cycles_of(p.timeline))
+        sums[p.timeline] = sums.get(p.timeline, 0.0) + p.bucket_ns.get(bucket, 0) / 1e6 / cycles
+    if not sums:
+        return None
+    return _prediction(key, change, facts, base, (max if most else mean)(sums.values()), words)
+
+
+def _prediction(key: str, change: str, facts: Facts, base: Base, traced_ms: float, words: str) -> Prediction | None:
+    """A saving seen in the trace, scaled to the log's cycle where both are known."""
+    from traceana.facts.whatif import predicted
+
+    trace = facts.trace
+    assert trace is not None
+    scale, caveat = 1.0, ()
+    if base.running is not None:
+        if trace.joined is None or (trace.match is not None and trace.match.verdict == "different"):
+            return Prediction(key, change, reason="the traces are not of the log's run: their times do not carry over")
+        if not trace.joined.split:
+            return Prediction(key, change, reason="traced and logged cycles differ too much: " + _doubts(trace))
+        scale = 1 / trace.joined.ratio
+        if abs(scale - 1) > 0.02:
+            caveat = (
+                f"the profiler stretched cycles {trace.joined.ratio:.2f}x; its times are scaled to the log's cycle",
+            )
+    effect = arithmetic.saved(
+        base.cycle_ms, traced_ms * scale, "at most this time is saved; how much of it, a run tells"
+    )
+    if effect is None:
+        return None
+    found = predicted(key, change, base, effect, (Input(words, f"{traced_ms * scale:.2f} ms", Provenance.DERIVED),))
+    return Prediction(**{**{f: getattr(found, f) for f in found.__slots__}, "caveats": caveat})
+
+
+def _doubts(trace: TraceFacts) -> str:
+    assert trace.joined is not None
+    return "; ".join(trace.joined.doubts) or f"{trace.joined.trace_ms:.1f} and {trace.joined.log_ms:.1f} ms"
