@@ -23,7 +23,8 @@ ALLOWED = {
         "traceana.report", "traceana.rules", "traceana.facts", "traceana.store", "traceana_parsers", "traceana.errors",
     },
     "traceana.api_compare": {
-        "traceana.api", "traceana.report", "traceana.facts", "traceana.store", "traceana_parsers", "traceana.errors",
+        "traceana.api", "traceana.report", "traceana.rules", "traceana.facts", "traceana.store", "traceana_parsers",
+        "traceana.errors",
     },
     "traceana.__main__": {"traceana.cli"},
     "traceana.cli": {
