@@ -17,6 +17,7 @@ from traceana.cli.diagnose import diagnose
 from traceana.cli.explain import explain
 from traceana.cli.ingest import ingest
 from traceana.cli.ledger import ledger
+from traceana.cli.sweep import sweep
 from traceana.errors import EXIT_INTERRUPTED, EXIT_UNUSABLE, TraceanaError
 
 app = typer.Typer(
@@ -28,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: drawing it with rich doubles the start-up time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (diagnose, compare, check, ledger, breakeven, ingest, explain):
+for command in (diagnose, compare, sweep, check, ledger, breakeven, ingest, explain):
     app.command()(command)
 app.command(
     "report",
