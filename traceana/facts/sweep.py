@@ -21,7 +21,9 @@ _NO_POINTS = (
 _TOOL_ENGINES = (("vllm", "vllm"), ("sglang", "sglang"), ("one_batch", "sglang"), ("trtllm", "trtllm"))
 
 
-def sweep(spec: Facts, baseline: Facts | None, series: str | None = None, baseline_series: str | None = None) -> Sweep:
+def sweep(
+    spec: Facts, baseline: Facts | None = None, series: str | None = None, baseline_series: str | None = None
+) -> Sweep:
     """The sweep of a run with speculation against one without.
 
     Args:
@@ -175,7 +177,8 @@ def _advice(
     """What to use by load where the figures decide, as the engine's own setting."""
     usable = [level for level in curves.loads_only(chosen) if not (level.spec.queueing or level.baseline.queueing)]
     ks = {_use(level): level.spec.k for level in usable}
-    spans = schedule([Choice(level.load or 0.0, _choice(level)) for level in usable])
+    decided = any(_decides(level) for level in usable)
+    spans = schedule([Choice(level.load or 0.0, _choice(level) if decided else None) for level in usable])
     found = tuple(LoadSpan(s.first, s.last, s.use, 0 if s.use == _OFF else ks[s.use], s.measured) for s in spans)
     untested = [*_untested(every), *_undecided(usable), *_unmeasured(found), *sweep_words.foretold(drafts)]
     if len(found) < 2:  # one setting for all loads needs no schedule
@@ -193,10 +196,13 @@ def _use(level: SweepLevel) -> str:
     return level.spec.draft or "on"
 
 
+def _decides(level: SweepLevel) -> bool:
+    return level.ratio is not None and level.ratio.verdict in ("pays", "loses")
+
+
 def _choice(level: SweepLevel) -> str | None:
-    """What to use at a load; None where the noise leaves it open."""
-    verdict = level.ratio.verdict if level.ratio is not None else "inconclusive"
-    return {"pays": _use(level), "loses": _OFF}.get(verdict)
+    """What to use at a load: what won there, be it within the noise (which `_undecided` says)."""
+    return {"speculation": _use(level), "baseline": _OFF}.get(level.winner or "")
 
 
 def _untested(every: Sequence[SweepLevel]) -> list[str]:
@@ -210,8 +216,9 @@ def _untested(every: Sequence[SweepLevel]) -> list[str]:
 
 def _undecided(levels: Sequence[SweepLevel]) -> list[str]:
     """Loads whose figures leave it open."""
-    open_ = [level for level in levels if _choice(level) is None]
-    return [f"{sweep_words.loads(open_, levels)}: the figures do not decide"] if open_ else []
+    open_ = [level for level in levels if not _decides(level)]
+    named = sweep_words.loads(open_, levels) if open_ else ""
+    return [f"{named}: within the noise; taken as the figures lean"] if open_ and len(open_) < len(levels) else []
 
 
 def _unmeasured(found: Sequence[LoadSpan]) -> list[str]:

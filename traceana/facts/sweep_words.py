@@ -96,7 +96,7 @@ def shared_cliff(found: Sequence[StepCliff], changes: Sequence[SweepCrossing]) -
 
 
 def plain_verdict(found: Sequence[PlainNeed]) -> str:
-    """What a drafter of 3 tokens (or of the length that most loads tell of) needs, from the lowest load to the highest."""
+    """What a drafter of 3 tokens (or the length most loads tell of) needs, from the lowest load to the highest."""
     if not found:
         return (
             "No run with speculation was given, and no load was measured together with one k + 1 times as high: what a "
