@@ -32,13 +32,20 @@ def compare(sides: Sequence[Sequence[Sequence[Chosen]]]) -> tuple[CompareReport,
     from traceana.facts.compare import compare as compare_facts
     from traceana.facts.compare_levels import Side
     from traceana.report.compare_report import compare_report
+    from traceana.rules.interface import Finding
+    from traceana.rules.registry import run_all
 
     reports: list[FileReport] = []
     made = [
         Side(chr(ord("A") + number) if number < 26 else f"side {number + 1}", tuple(run(r, reports) for r in runs))
         for number, runs in enumerate(sides)
     ]
-    return compare_report(compare_facts(made)), tuple(reports)
+    plain = next((side.facts for side in made if side.facts.speculation.active.value is False), None)
+    findings = [
+        [o for _, o in run_all(side.facts, None if side.facts is plain else plain) if isinstance(o, Finding)]
+        for side in made
+    ]
+    return compare_report(compare_facts(made), findings), tuple(reports)
 
 
 def run(chosen: Sequence[Chosen], reports: list[FileReport]) -> Run:

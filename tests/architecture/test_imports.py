@@ -24,7 +24,8 @@ ALLOWED = {
         "traceana_parsers", "traceana.errors",
     },
     "traceana.api_compare": {
-        "traceana.api", "traceana.report", "traceana.facts", "traceana.store", "traceana_parsers", "traceana.errors",
+        "traceana.api", "traceana.report", "traceana.rules", "traceana.facts", "traceana.store", "traceana_parsers",
+        "traceana.errors",
     },
     "traceana.api_floor": {"traceana.report", "traceana.speculation", "traceana_parsers", "traceana.errors"},
     "traceana.__main__": {"traceana.cli"},

@@ -70,7 +70,9 @@ def test_the_readme_has_one_example_of_every_command() -> None:
     assert sorted(example.split()[1] for example in EXAMPLES) == sorted(typer.main.get_command(app).commands)
 
 
-@pytest.mark.parametrize("name", ["diagnose", "compare", "check", "ledger", "ingest", "breakeven", "floor", "explain"])
+@pytest.mark.parametrize(
+    "name", ["diagnose", "compare", "sweep", "check", "ledger", "ingest", "breakeven", "floor", "explain"]
+)
 def test_every_option_is_documented_and_every_documented_option_exists(name: str) -> None:
     command = typer.main.get_command(app).commands[name]
     real = {

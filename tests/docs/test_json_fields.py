@@ -7,6 +7,7 @@ import typing
 import pytest
 
 from tests.docs.pages import DOCS, rows, section
+from traceana.facts.sweep_model import Sweep
 from traceana.report.check_report import CheckReport
 from traceana.report.compare_report import CompareReport
 from traceana.report.diagnosis import Diagnosis
@@ -43,7 +44,7 @@ def word(hint: object) -> str:
     return WORDS.get(hint) or hint.__name__
 
 
-DOCUMENTS = (Diagnosis, CompareReport, CheckReport)
+DOCUMENTS = (Diagnosis, CompareReport, Sweep, CheckReport)
 KINDS = {name: kind for document in DOCUMENTS for name, kind in classes(document, {}).items()}
 
 

@@ -152,3 +152,17 @@ def test_no_usable_figure_is_no_point() -> None:
 def test_two_tables_of_a_file_keep_their_series_apart() -> None:
     found = points([*table("on", True, {1: 122.0, 2: 176.6}), *table("off", False, {1: 92.4})])
     assert [(p.series, p.concurrency) for p in found] == [("off", 1.0), ("on", 1.0), ("on", 2.0)]
+
+
+def test_rows_that_only_their_words_tell_apart_are_no_repeats() -> None:
+    rows = [
+        {
+            "tool": "table",
+            "series": "ar",
+            "speculative": False,
+            "output_tps": tps,
+            "label": f"single request, {n} tokens",
+        }
+        for n, tps in ((256, 26.1), (1024, 26.4))
+    ]
+    assert [point.label for point in points(rows)] == ["single request, 1024 tokens", "single request, 256 tokens"]

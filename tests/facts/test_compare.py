@@ -14,7 +14,7 @@ from traceana.errors import TraceanaError
 from traceana.facts.bench_model import PointSource
 from traceana.facts.compare import compare
 from traceana.facts.conditions import Counters
-from traceana.facts.model import Facts, Provenance, TraceFacts, TracePhase
+from traceana.facts.model import Facts, InputFacts, Provenance, TraceFacts, TracePhase
 
 FIVE = (61.0, 68.7, 51.6, 67.2, 60.2)
 
@@ -178,6 +178,14 @@ def test_other_clients_and_restarted_counters_are_said_and_never_averaged_in() -
     report = compare([side("A", noisy), side("B", quiet)])
     assert "4,000 generated tokens more" in " ".join(report.sides[0].notes)
     assert "went down by 500" in " ".join(report.sides[0].notes)
+    assert report.pairs[0].comparable.answer == "doubtful"
+
+
+def test_a_broken_input_is_named_beside_the_figures_it_left() -> None:
+    cut = replace(facts(point(50)), inputs=(InputFacts("a.json", "vllm_bench", 1, 1, 0, 0, problem="ends early"),))
+    doubtful = conditions(doubt="the totals contradict the throughput")
+    report = compare([side("A", run(cut, doubtful)), side("B", run(facts(point(60)), conditions()))])
+    assert report.sides[0].notes == ("a.json: ends early", "the totals contradict the throughput")
     assert report.pairs[0].comparable.answer == "doubtful"
 
 

@@ -99,23 +99,25 @@ def test_a_draft_of_no_tokens_is_refused() -> None:
 
 
 def test_the_schedule_switches_off_just_above_the_last_load_that_pays() -> None:
-    spans = schedule([Choice(1, 3), Choice(2, 3), Choice(4, 3), Choice(8, 0), Choice(16, 0), Choice(32, 3)])
-    assert [(s.first, s.last, s.k) for s in spans] == [(1, 4, 3), (5, 16, 0), (17, 32, 3)]
+    spans = schedule(
+        [Choice(load, use) for load, use in ((1, "k=3"), (2, "k=3"), (4, "k=3"), (8, "off"), (16, "off"), (32, "k=3"))]
+    )
+    assert [(s.first, s.last, s.use) for s in spans] == [(1, 4, "k=3"), (5, 16, "off"), (17, 32, "k=3")]
 
 
 def test_a_load_that_does_not_decide_keeps_what_its_neighbours_use() -> None:
-    spans = schedule([Choice(1, 3), Choice(2, None), Choice(4, 3), Choice(8, None)])
-    assert [(s.first, s.last, s.k, s.measured) for s in spans] == [(1, 4, 3, (1, 4))]
+    spans = schedule([Choice(1, "k=3"), Choice(2, None), Choice(4, "k=3"), Choice(8, None)])
+    assert [(s.first, s.last, s.use, s.measured) for s in spans] == [(1, 4, "k=3", (1, 4))]
     assert schedule([Choice(1, None)]) == ()
 
 
 @given(st.lists(st.tuples(st.integers(1, 300), st.integers(0, 7)), max_size=12, unique_by=lambda c: c[0]))
 def test_a_schedule_covers_every_load_once(choices: list[tuple[int, int]]) -> None:
-    spans = schedule([Choice(load, k) for load, k in choices])
+    spans = schedule([Choice(load, f"k={k}") for load, k in choices])
     covered = [load for span in spans for load in range(span.first, span.last + 1)]
     assert covered == list(range(1, max((load for load, _ in choices), default=0) + 1))
-    by_load = {load: span.k for span in spans for load in range(span.first, span.last + 1)}
-    assert all(by_load[load] == k for load, k in choices)
+    by_load = {load: span.use for span in spans for load in range(span.first, span.last + 1)}
+    assert all(by_load[load] == f"k={k}" for load, k in choices)
 
 
 def test_little_law_counts_the_requests_that_decode_and_those_in_flight() -> None:

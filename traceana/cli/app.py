@@ -18,6 +18,8 @@ from traceana.cli.explain import explain
 from traceana.cli.floor import floor
 from traceana.cli.ingest import ingest
 from traceana.cli.ledger import ledger
+from traceana.cli.sweep import sweep
+from traceana.cli.whatif import whatif
 from traceana.errors import EXIT_INTERRUPTED, EXIT_UNUSABLE, TraceanaError
 
 app = typer.Typer(
@@ -29,7 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: drawing it with rich doubles the start-up time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (diagnose, compare, check, ledger, breakeven, floor, ingest, explain):
+for command in (diagnose, compare, sweep, check, ledger, breakeven, floor, whatif, ingest, explain):
     app.command()(command)
 app.command(
     "report",

@@ -9,6 +9,7 @@ import typer
 
 from traceana.cli import output
 from traceana.cli.diagnose import ReportFormat
+from traceana.cli.options import FormatOption, OutputOption, RedactOption
 from traceana.cli.sides import runs_of, with_words
 from traceana.errors import TraceanaError
 
@@ -47,19 +48,10 @@ def check(
     allow_differences: Annotated[
         bool, typer.Option("--allow-differences", help="Check it although model, prompts or lengths differ.")
     ] = False,
-    output_format: Annotated[ReportFormat, typer.Option("--format", help="terminal, markdown or json.")] = (
-        ReportFormat.TERMINAL
-    ),
-    out: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
-    ] = None,
+    output_format: FormatOption = ReportFormat.TERMINAL,
+    out: OutputOption = None,
     junit: Annotated[str | None, typer.Option(metavar="FILE", help="Write JUnit XML as well.")] = None,
-    redact: Annotated[
-        bool | None,
-        typer.Option(
-            "--redact/--no-redact", help="Hide addresses, names, tokens, prompts. On for markdown.", show_default=False
-        ),
-    ] = None,
+    redact: RedactOption = None,
 ) -> None:
     """Fail when a run is slower than its baseline by more than the noise and the limits allow.
 
@@ -68,8 +60,9 @@ def check(
     Example: traceana check new.json --against baseline-store --record --junit check.xml
     """
     from traceana import api_compare
+    from traceana.report.check import compose
     from traceana.report.check import junit as as_junit
-    from traceana.report.check import render
+    from traceana.report.documents import render_document
 
     options = {"tps": tps, "tpot": tpot, "cycle": cycle, "verify": verify, "accept": accept}
     tolerances = {name: _tolerance(name, text) for name, text in options.items() if text is not None}
@@ -90,7 +83,9 @@ def check(
     if junit is not None:
         output.write(as_junit(report), junit)
     width = output.width() if out is None else None
-    output.write(render(report, output_format.value, redact=redact, width=width, color=output.color(out)), out)
+    color = output.color(out)
+    text = render_document(report, compose, output_format.value, redact=redact, width=width, color=color)
+    output.write(text, out)
     raise typer.Exit(report.exit_code)
 
 

@@ -8,6 +8,7 @@ import typer
 
 from traceana.cli import output
 from traceana.cli.diagnose import ReportFormat
+from traceana.cli.options import FormatOption, OutputOption, RedactOption
 from traceana.cli.sides import runs_of, with_words
 from traceana.errors import TraceanaError
 
@@ -21,18 +22,9 @@ def compare(
             "FILE#WORDS one series of a table.",
         ),
     ],
-    output_format: Annotated[
-        ReportFormat, typer.Option("--format", help="terminal, markdown (safe to paste) or json.")
-    ] = ReportFormat.TERMINAL,
-    out: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
-    ] = None,
-    redact: Annotated[
-        bool | None,
-        typer.Option(
-            "--redact/--no-redact", help="Hide addresses, names, tokens, prompts. On for markdown.", show_default=False
-        ),
-    ] = None,
+    output_format: FormatOption = ReportFormat.TERMINAL,
+    out: OutputOption = None,
+    redact: RedactOption = None,
 ) -> None:
     """Say what changed between runs: acceptance or the cycle, whether it is real or noise, and what could explain it.
 
@@ -41,7 +33,8 @@ def compare(
     Example: traceana compare old.log+old.json new1.json,new2.json --format markdown -o post-mortem.md
     """
     from traceana import api_compare
-    from traceana.report.compare import render
+    from traceana.report.compare_page import compose
+    from traceana.report.documents import render_document
 
     if len(sides) < 2:
         raise TraceanaError("give at least two sides to compare, e.g. traceana compare old.log new.log")
@@ -52,4 +45,6 @@ def compare(
         if entry.problem:
             output.note(f"{entry.path}: {entry.problem}")
     width = output.width() if out is None else None
-    output.write(render(found, output_format.value, redact=redact, width=width, color=output.color(out)), out)
+    color = output.color(out)
+    text = render_document(found, compose, output_format.value, redact=redact, width=width, color=color)
+    output.write(text, out)

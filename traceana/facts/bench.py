@@ -20,7 +20,7 @@ _WRITTEN = ("table", "run_list")
 #: what makes two rows repeats of one measurement
 _KEY = (
     "tool", "series", "speculative", "k", "num_steps", "topk", "num_draft_tokens",
-    "concurrency", "request_rate", "context_tokens", "output_length",
+    "concurrency", "request_rate", "context_tokens", "output_length", "row",
 )  # fmt: skip
 _MOST_POINTS = 4000
 _SAMPLES = 400
@@ -45,7 +45,14 @@ def points(rows: pl.DataFrame, requests: pl.DataFrame, where: Locator) -> tuple[
 
 
 def _order(point: LoadPoint) -> tuple[object, ...]:
-    return (point.series or "", point.context_tokens or 0, point.concurrency or 0, point.k or 0, point.tool)
+    return (
+        point.series or "",
+        point.context_tokens or 0,
+        point.concurrency or 0,
+        point.label or "",
+        point.k or 0,
+        point.tool,
+    )
 
 
 def _usable(rows: pl.DataFrame) -> pl.DataFrame:
@@ -53,9 +60,15 @@ def _usable(rows: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
     speeds = ("output_tps", "user_tps", "tpot_mean_ms", "tpot_median_ms", "itl_mean_ms", "itl_median_ms", "step_ms")
+    nameless = (
+        pl.col("tool").eq("table") & pl.col("concurrency").is_null()
+    )  # only its words tell such a row from others
     cleaned = rows.with_columns(
         pl.when(pl.col(name).is_finite() & (pl.col(name) > 0)).then(pl.col(name)).alias(name) for name in speeds
-    ).with_columns(pl.when(pl.col("speculative").eq(False).fill_null(False)).then(0).otherwise(pl.col("k")).alias("k"))
+    ).with_columns(
+        pl.when(pl.col("speculative").eq(False).fill_null(False)).then(0).otherwise(pl.col("k")).alias("k"),
+        pl.when(nameless).then(pl.col("label")).alias("row"),
+    )
     counted = (pl.col("output_tokens") > 0) & (pl.col("duration_s") > 0)
     any_speed = pl.any_horizontal(*(pl.col(name).is_not_null() for name in speeds), counted.fill_null(False))
     return cleaned.filter(~pl.col("warmup").fill_null(False) & any_speed)
@@ -124,6 +137,7 @@ def _point(rows: list[dict[str, Any]], samples: dict[tuple[int, int], Samples], 
         series=first["series"],
         speculative=acceptance.speculates(rows),
         concurrency=None if first["concurrency"] is None else float(first["concurrency"]),
+        label=first["row"],
         decoding=found.decoding,
         context_tokens=first["context_tokens"],
         output_length=first["output_length"],

@@ -49,6 +49,7 @@ class LoadPoint:
     series: str | None  # which of several set-ups of one file: a column's or table's title; None when there is one
     speculative: bool | None  # None: the inputs do not say
     concurrency: float | None  # requests kept in flight, as asked for; the load level of a log
+    label: str | None = None  # the row's own words, where a table names no concurrency
     decoding: Fact[float] = field(default_factory=Fact)  # mean requests decoding at once: seen, or gen_tps * TPOT
     context_tokens: float | None = None
     output_length: float | None = None

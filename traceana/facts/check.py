@@ -11,7 +11,7 @@ from statistics import fmean
 from traceana.errors import TraceanaError
 from traceana.facts.check_model import Check, CheckLine, Limit
 from traceana.facts.comparable import compare_conditions
-from traceana.facts.compare import alike
+from traceana.facts.compare import alike, side_notes
 from traceana.facts.compare_figures import figure_row, measured
 from traceana.facts.compare_levels import Matched, Side, match
 from traceana.facts.settings_effects import assumed_figure_noise
@@ -94,7 +94,7 @@ def check(
         baseline_runs=len(baseline.runs),
         new=tuple(run.paths for run in new.runs),
         unfair=tuple(f"{row.what}: {row.before} / {row.after}" for row in raw if row.effect.unfair),
-        notes=_notes(lines, matching.only_before, matching.only_after, run_noise),
+        notes=(*side_notes(new), *_notes(lines, matching.only_before, matching.only_after, run_noise)),
     )
 
 

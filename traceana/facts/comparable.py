@@ -19,12 +19,13 @@ _SHARE_OF_TOKENS = 0.05  # token totals that differ by more than this are other 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """One thing that differs, with what is known of its effect, before it is sized."""
+    """One thing that differs, with what is known of its effect, before it is sized. `setting`: it can be set back."""
 
     what: str
     before: str
     after: str
     effect: Effect
+    setting: bool = False
 
 
 @dataclass(slots=True)
@@ -85,6 +86,9 @@ _RATE = _effect("load", 7, ("batch",), "requests arrive differently, so other nu
 _TEXTS = _effect("prompts", 24, ("acceptance",), "the generated texts differ: other prompts, sampling, or numerics")
 _FAILED = _effect("load", 7, _ALL, "failed requests leave the others more room")
 _GRAPH = replace(effect_of("disable_cuda_graph"), rank=13)
+_POOL = _effect("memory", 40, ("batch",), "the size of the KV pool: matters when it fills")
+_RETRACTED = _effect("memory", 27, ("batch", "cycle"), "a full KV pool throws requests out, which are computed again")
+_STALLED = _effect("kernels", 29, ("cycle",), "kernels were compiled while requests waited")
 _STATED = _effect("communication", 19, ("cycle",), "which code runs the allreduces, as the ranks say")
 
 
@@ -212,7 +216,8 @@ def _settings(found: Found, before: Facts, after: Facts) -> None:
             continue
         if name in _FACTS:
             continue
-        found.raw.append(Raw(name, _short(one.get(name, "not set")), _short(other.get(name, "not set")), effect))
+        values = [_short(side.get(name, "not set")) for side in (one, other)]
+        found.raw.append(Raw(name, values[0], values[1], effect, setting=True))
     if one and other:
         found.same.append(f"{sum(1 for name in one if one[name] == other.get(name)):,} settings")
 
@@ -265,10 +270,22 @@ def _paths(found: Found, before: Facts, after: Facts) -> None:
         states = [sorted({s.state for s in f.statements(kind) if s.state != "info"}) for f in (before, after)]
         if states[0] and states[1]:
             found.look(kind.replace("_", " "), ", ".join(states[0]), ", ".join(states[1]), _STATED)
+    for what, get, effect in _COUNTED:
+        one, other = get(before), get(after)
+        if one != other and None not in (one, other):
+            found.raw.append(Raw(what, f"{one:,}", f"{other:,}", effect))
     shares = [_graph_share(f) for f in (before, after)]
     if None not in shares and abs((shares[0] or 0.0) - (shares[1] or 0.0)) > _SHARE_OF_TOKENS:
         words = [f"{share:.0%} of windows" for share in shares if share is not None]
         found.raw.append(Raw("forwards in a CUDA graph", words[0], words[1], _GRAPH))
+
+
+#: what the facts count: told where both sides have it and it differs
+_COUNTED: tuple[tuple[str, Callable[[Facts], int | None], Effect], ...] = (
+    ("KV pool tokens", lambda f: f.capacity.kv_tokens.value, _POOL),
+    ("retractions", lambda f: len(f.capacity.retractions), _RETRACTED),
+    ("compilation stalls", lambda f: f.stability.jit_stalls, _STALLED),
+)
 
 
 def _graph_share(facts: Facts) -> float | None:

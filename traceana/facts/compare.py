@@ -34,8 +34,7 @@ def compare(sides: Sequence[Side]) -> Comparison:
 
 def _info(side: Side) -> SideInfo:
     facts = side.facts
-    notes = [text for run in side.runs for text in (run.facts.left_out, *_counter_notes(run.conditions)) if text]
-    doubts = [c.doubt for run in side.runs for c in run.conditions.loads if c.doubt]
+    notes = side_notes(side)
     return SideInfo(
         name=side.name,
         paths=tuple(run.paths for run in side.runs),
@@ -43,8 +42,18 @@ def _info(side: Side) -> SideInfo:
         version=facts.identity.version.value,
         model=facts.identity.model.value,
         speculation=spec_words(facts),
-        notes=tuple(dict.fromkeys([*notes, *doubts])),
+        notes=notes,
     )
+
+
+def side_notes(side: Side) -> tuple[str, ...]:
+    """What was left out of a side's inputs or is odd in them: broken files, doubtful results, other clients' tokens."""
+    notes: list[str | None] = []
+    for run in side.runs:
+        notes += [f"{entry.path}: {entry.problem}" for entry in run.facts.inputs if entry.problem]
+        notes += [run.facts.left_out, *_counter_notes(run.conditions)]
+        notes += [load.doubt for load in run.conditions.loads]
+    return tuple(dict.fromkeys(note for note in notes if note))
 
 
 def _counter_notes(found: Conditions) -> list[str]:

@@ -100,7 +100,7 @@ def next_step(
         return "measure both again with the same model, prompts, lengths and temperature"
     if main.speed == "same":
         return None
-    fitting = [row for row in rows if row.sized.fit in ("all", "part") and row.kind != "speculation"]
+    fitting = [row for row in rows if row.sized.fit in ("all", "part") and row.setting]
     if fitting and main.speed in _SURE:
         runs = f", {main.runs_needed} times each" if main.runs_needed is not None else ""
         return f"set {fitting[0].what} alone back to {fitting[0].before} and run both again{runs}"

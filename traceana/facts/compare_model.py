@@ -9,6 +9,16 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class SideFinding:
+    """A finding of one side's own diagnosis."""
+
+    code: str
+    title: str
+    severity: str
+    confidence: str
+
+
+@dataclass(frozen=True, slots=True)
 class SideInfo:
     """One side: who ran, and the inputs of each of its runs (repeats within one file are no separate runs here)."""
 
@@ -19,6 +29,7 @@ class SideInfo:
     model: str | None
     speculation: str  # "eagle3 k=3", "no speculation", "not known"
     notes: tuple[str, ...] = ()  # what was left out or looks odd in its inputs
+    findings: tuple[SideFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +155,7 @@ class Difference:
     why: str  # why it is suspicious
     unfair: bool
     rank: int
+    setting: bool  # an argument or variable: it can be set back
     sized: Sized
     confirm: str | None = None  # what would show that it is the cause
 

@@ -39,6 +39,7 @@ def differences(raw: Sequence[Raw], change: Change) -> tuple[Difference, ...]:
             why=row.effect.why,
             unfair=row.effect.unfair,
             rank=row.effect.rank,
+            setting=row.setting,
             sized=size(row.effect, change),
             confirm=row.effect.confirm,
         )

@@ -15,16 +15,19 @@ _SHOWN = 8
 
 
 def select_series(tables: Tables, words: str, path: str) -> Tables:
-    """The tables with the benchmark points whose series or label contains `words`, whatever the case.
+    """The tables with those benchmark points of `path` whose series or label contains `words`, whatever the case.
 
-    TraceanaError when none does; it names those there are.
+    Points of other inputs stay. TraceanaError when none does; it names those there are.
     """
     import polars as pl
 
+    inputs = tables.frame("inputs", ["file_id", "path"])
+    own = inputs.filter((pl.col("path") == path) | pl.col("path").str.starts_with(path.rstrip("/") + "/"))["file_id"]
     points = tables.frame("bench_points")
     text = pl.concat_str("series", "label", separator=" ", ignore_nulls=True).str.to_lowercase()
-    chosen = points.filter(text.str.contains(words.lower(), literal=True))
-    if not chosen.height:
+    foreign = ~pl.col("file_id").is_in(own.implode()) if len(own) else pl.lit(False)
+    chosen = points.filter(foreign | text.str.contains(words.lower(), literal=True))
+    if not chosen.filter(~foreign).height:
         raise TraceanaError(f"{path}: no series or label contains {words!r}; there are: {_names(points)}")
     frames = {name: [tables.frame(name)] for name in TABLES}
     frames["bench_points"] = [chosen]

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from traceana.facts.model import Facts, Provenance, Regime
 from traceana.facts.whatif_allreduce import interconnect, measured_allreduce
 from traceana.facts.whatif_model import Asked, Base, Input, Prediction, WhatIf
+from traceana.facts.whatif_predict import predicted
 from traceana.facts.whatif_trace import no_host_wait, no_wait, verify_graph
 from traceana.speculation import whatif as arithmetic
-from traceana.speculation.whatif import Effect, Span
+from traceana.speculation.whatif import Span
 
 _MOST_KS = 16
 
@@ -53,27 +54,6 @@ def _base(facts: Facts, running: int | None) -> Base | None:
 def _step_ms(baseline: Facts | None, running: int | None) -> float | None:
     regime: Regime | None = None if baseline is None or running is None else baseline.regime(running)
     return None if regime is None or regime.cycle_ms is None else regime.cycle_ms.median
-
-
-def predicted(key: str, change: str, base: Base, effect: Effect, inputs: tuple[Input, ...]) -> Prediction:
-    """A prediction from an effect: the speed-up, and tok/s over the range that the run itself had."""
-    gain = arithmetic.speedup(effect, base.cycle_ms)
-    return Prediction(
-        key,
-        change,
-        speedup=gain,
-        tps=None if base.tps is None else Span(base.tps.low * gain.low, base.tps.high * gain.high),
-        accept_length=Span(
-            base.tokens_per_cycle * effect.accept_ratio.low, base.tokens_per_cycle * effect.accept_ratio.high
-        ),
-        cycle_ms=effect.cycle_ms,
-        model=effect.model,
-        inputs=(
-            Input("cycle", f"{base.cycle_ms:.2f} ms", Provenance.DERIVED),
-            Input("tokens per cycle", f"{base.tokens_per_cycle:.2f}", Provenance.MEASURED),
-            *inputs,
-        ),
-    )
 
 
 def _accept_length(facts: Facts, base: Base, length: float) -> Prediction:

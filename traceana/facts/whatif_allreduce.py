@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from traceana.facts.model import Facts, Provenance
 from traceana.facts.whatif_model import Asked, Base, Input, Prediction
+from traceana.facts.whatif_predict import predicted
 from traceana.speculation import whatif as arithmetic
 from traceana.speculation.floors import allreduce, forward, hardware
 from traceana.speculation.floors.forward import AllreduceFloor
@@ -23,8 +24,6 @@ def measured_allreduce(facts: Facts, base: Base, asked: Asked) -> Prediction | N
     if transfer is None:
         reason = "how long its allreduces transfer now is not known: traces of all ranks tell transfer from wait"
         return Prediction("allreduce_floor", change, reason=reason)
-    from traceana.facts.whatif import predicted
-
     model = "at most the transfer above the published floor is saved"
     effect = arithmetic.saved(base.cycle_ms, transfer - floor.forward_ms, model)
     if effect is None:
@@ -59,8 +58,6 @@ def interconnect(facts: Facts, base: Base, asked: Asked) -> Prediction | None:
     )
     if effect is None:
         return Prediction("interconnect", change, reason="its floor is no lower than what allreduces take here")
-    from traceana.facts.whatif import predicted
-
     found = predicted("interconnect", change, base, effect, (_input(there, asked.to_gpu),))
     caveats = ["compute and memory stay those of this box: only the allreduces change"]
     if now is None:

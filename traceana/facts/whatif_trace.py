@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import mean
 
 from traceana.facts.model import Facts, Provenance
 from traceana.facts.trace_model import TraceFacts, TracePhase
 from traceana.facts.whatif_model import Base, Input, Prediction
+from traceana.facts.whatif_predict import predicted
 from traceana.speculation import whatif as arithmetic
 
 _NEEDS_TRACE = "a log does not say it: capture a trace of a few hundred cycles (PyTorch profiler or nsys)"
@@ -87,11 +89,10 @@ def _saving(
 
 def _prediction(key: str, change: str, facts: Facts, base: Base, traced_ms: float, words: str) -> Prediction | None:
     """A saving seen in the trace, scaled to the log's cycle where both are known."""
-    from traceana.facts.whatif import predicted
-
     trace = facts.trace
     assert trace is not None
-    scale, caveat = 1.0, ()
+    scale = 1.0
+    caveat: tuple[str, ...] = ()
     if base.running is not None:
         if trace.joined is None or (trace.match is not None and trace.match.verdict == "different"):
             return Prediction(key, change, reason="the traces are not of the log's run: their times do not carry over")
@@ -108,7 +109,7 @@ def _prediction(key: str, change: str, facts: Facts, base: Base, traced_ms: floa
     if effect is None:
         return None
     found = predicted(key, change, base, effect, (Input(words, f"{traced_ms * scale:.2f} ms", Provenance.DERIVED),))
-    return Prediction(**{**{f: getattr(found, f) for f in found.__slots__}, "caveats": caveat})
+    return replace(found, caveats=caveat)
 
 
 def _doubts(trace: TraceFacts) -> str:

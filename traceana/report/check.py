@@ -1,39 +1,13 @@
-"""A check as text: one line per figure for a terminal or Markdown, JSON, and JUnit XML for a CI server."""
+"""The page of a check, one line per figure, and JUnit XML for a CI server."""
 
 from __future__ import annotations
 
 from traceana.facts.check_model import CheckLine
 from traceana.report.check_report import CheckReport
-from traceana.report.interface import FORMATS
 from traceana.report.page import Labelled, Page, Row, Section, Table
 from traceana.report.text import NONE, count, figure, two
 
 _TONES = {"pass": "pays", "first": "pays", "regression": "loses", "inconclusive": "mixed"}
-
-
-def render(
-    report: CheckReport, fmt: str, *, redact: bool | None = None, width: int | None = None, color: bool = False
-) -> str:
-    """The report as text, ending with a newline; the arguments are those of `interface.render`."""
-    redacted = FORMATS[fmt].redact if redact is None else redact
-    report = _redacted(report) if redacted else report
-    if fmt == "json":
-        from traceana.report.jsonout import render_document
-
-        return render_document(report)
-    if fmt == "markdown":
-        from traceana.report import markdown
-
-        return markdown.render_page(compose(report), redacted=redacted)
-    from traceana.report import terminal
-
-    return terminal.render_page(compose(report), width=width, color=color, redacted=redacted)
-
-
-def _redacted(report: CheckReport) -> CheckReport:
-    from traceana.report.redact import Redactor
-
-    return Redactor().document(report)
 
 
 def compose(report: CheckReport) -> Page:

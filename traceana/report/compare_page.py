@@ -24,7 +24,7 @@ def compose(report: CompareReport) -> Page:
         verdict=first.sentence if not several else " ".join(pair.sentence for pair in report.pairs),
         tone=_tone(first),
         verdict_figures=tuple(text.partition(":")[0] for text in first.explanations[:1]) if not several else (),
-        sections=tuple(section for pair in report.pairs for section in _pair(pair, several)),
+        sections=tuple(section for pair in report.pairs for section in _pair(report, pair, several)),
     )
 
 
@@ -41,7 +41,7 @@ def _side(side: SideInfo) -> Labelled:
     return Labelled(side.name, (f"{repeats}{runs} ({' · '.join(piece for piece in who if piece)})", *side.notes))
 
 
-def _pair(pair: PairComparison, named: bool) -> list[Section]:
+def _pair(report: CompareReport, pair: PairComparison, named: bool) -> list[Section]:
     prefix = f"{pair.after} against {pair.before}: " if named else ""
     sections = [
         _comparable(pair, prefix),
@@ -49,6 +49,7 @@ def _pair(pair: PairComparison, named: bool) -> list[Section]:
         *(_waterfall(level, prefix) for level in pair.levels if _is_split(level)),
         _real(pair, prefix),
         _differences(pair, prefix),
+        _findings(report, pair, prefix),
         _explanations(pair, prefix),
     ]
     return [section for section in sections if section is not None]
@@ -211,22 +212,32 @@ def _differences(pair: PairComparison, prefix: str) -> Section:
     more = f"{count(pair.harmless, 'difference')} of ports, names and folders left out" if pair.harmless else ""
     if not pair.differences:
         return Section(f"{prefix}Differences", lead=("none in what both sides state" + (f"; {more}" if more else ""),))
-    texts = tuple(
-        Labelled(
-            "",
-            (
-                f"{row.what}: {row.before} -> {row.after} ({row.kind})",
-                f"explains: {row.sized.words}" + (f" (source: {row.sized.source})" if row.sized.source else ""),
-                f"why: {row.why}",
-                *([f"settle: {row.confirm}"] if row.confirm and row.sized.fit in ("all", "part") else []),
-            ),
-        )
-        for row in pair.differences
-    )
+    texts = []
+    said: str | None = None
+    for row in pair.differences:
+        source = f" (source: {row.sized.source})" if row.sized.source else ""
+        explains = f"explains: {row.sized.words}{source}"
+        confirm = row.confirm if row.sized.fit in ("all", "part") else None
+        details = (explains, f"why: {row.why}", f"settle: {confirm}" if confirm else "")
+        shown = ("explains: as above",) if source and explains == said else tuple(text for text in details if text)
+        texts.append(Labelled("", (f"{row.what}: {row.before} -> {row.after} ({row.kind})", *shown)))
+        said = explains
     lead = (more,) if more else ()
     at = f"at {whole(pair.explained_at)} running" if pair.explained_at is not None and len(pair.levels) > 1 else ""
     aside = ", ".join(text for text in ("most suspicious first", f"sized {at}" if at else "") if text)
-    return Section(f"{prefix}Differences", aside=aside, lead=lead, texts=texts)
+    return Section(f"{prefix}Differences", aside=aside, lead=lead, texts=tuple(texts))
+
+
+def _findings(report: CompareReport, pair: PairComparison, prefix: str) -> Section | None:
+    """What the diagnosis of one side found and that of the other did not."""
+    sides = {side.name: side.findings for side in report.sides}
+    texts = []
+    for one, other in ((pair.after, pair.before), (pair.before, pair.after)):
+        known = {found.code for found in sides[other]}
+        texts += [f"only {one}: {f.code} {f.title} ({f.severity})" for f in sides[one] if f.code not in known]
+        both = [f for f in sides[one] if f.code in known and f.severity == "critical"] if one == pair.after else []
+        texts += [f"both: {f.code} {f.title} ({f.severity})" for f in both]
+    return Section(f"{prefix}Findings", lead=tuple(texts)) if texts else None
 
 
 def _explanations(pair: PairComparison, prefix: str) -> Section | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from traceana.facts.compare_model import Comparison, PairComparison, SideInfo
+from traceana.facts.compare_model import Comparison, PairComparison, SideFinding, SideInfo
+from traceana.rules.interface import Finding
 
 SCHEMA = "traceana/compare/1"
 
@@ -18,6 +20,11 @@ class CompareReport:
     schema: str = SCHEMA
 
 
-def compare_report(found: Comparison) -> CompareReport:
-    """The document of a comparison."""
-    return CompareReport(found.sides, found.pairs)
+def compare_report(found: Comparison, findings: Sequence[Sequence[Finding]]) -> CompareReport:
+    """The document of a comparison; `findings` are those of each side's first run."""
+    sides = (replace(side, findings=tuple(map(_finding, own))) for side, own in zip(found.sides, findings, strict=True))
+    return CompareReport(tuple(sides), found.pairs)
+
+
+def _finding(found: Finding) -> SideFinding:
+    return SideFinding(found.code, found.title, found.severity.value, found.confidence.value)

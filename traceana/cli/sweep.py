@@ -1,0 +1,60 @@
+"""`traceana sweep`: speculation against none over the load, from benchmark results and logs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from traceana.cli import output
+from traceana.cli.diagnose import ReportFormat
+
+
+def sweep(
+    spec: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SPEC...",
+            help="With speculation: benchmark results, tables, server logs. One file may hold both sides.",
+        ),
+    ],
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="The same loads without speculation; give it again for more files."),
+    ] = None,
+    series: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Series with speculation, where a file holds several.")
+    ] = None,
+    baseline_series: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Series without speculation, where a file holds several.")
+    ] = None,
+    output_format: Annotated[
+        ReportFormat, typer.Option("--format", help="terminal, markdown (safe to paste) or json.")
+    ] = ReportFormat.TERMINAL,
+    out: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
+    ] = None,
+    redact: Annotated[
+        bool | None,
+        typer.Option(
+            "--redact/--no-redact", help="Hide addresses, names, tokens, prompts. On for markdown.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Say at which loads speculation pays, where it stops, how sure that is, and what to set.
+
+    A sweep without speculation alone tells which accept length a drafter would need.
+
+    Example: traceana sweep eagle_c*.json --baseline plain_c1.json --baseline plain_c8.json
+    """
+    from traceana import api_sweep
+    from traceana.report.sweep import render
+
+    found = api_sweep.sweep(spec, baseline or (), series=series, baseline_series=baseline_series)
+    for who in (found.spec, found.baseline):
+        for entry in who.inputs if who is not None else ():
+            output.keep(entry.path, out)
+            if entry.problem:
+                output.note(f"{entry.path}: {entry.problem}")
+    width = output.width() if out is None else None
+    output.write(render(found, output_format.value, redact=redact, width=width, color=output.color(out)), out)

@@ -1,0 +1,66 @@
+"""A WhatIfReport as a page of blocks: predictions with their ranges, then what could not be predicted and why."""
+
+from __future__ import annotations
+
+from traceana.facts.whatif_model import Prediction
+from traceana.report.page import Labelled, Page, Row, Section, Table
+from traceana.report.whatif_report import WhatIfReport
+from traceana.speculation.whatif import Span
+
+_SAME = 0.005  # printed with two decimals: a range narrower than this is one number
+
+
+def compose(report: WhatIfReport) -> Page:
+    """The page."""
+    base = report.base
+    numbers = [p for p in report.predictions if p.speedup is not None]
+    without = [p for p in report.predictions if p.speedup is None]
+    sections = []
+    if numbers:
+        rows = tuple(
+            Row(p.change, (_span(p.tps, 1), _span(p.speedup, 2), _span(p.accept_length, 2), _span(p.cycle_ms, 1)), "M")
+            for p in numbers
+        )
+        table = Table("change", ("tok/s", "against now", "accept length", "cycle ms"), rows, ("M modelled",))
+        sections.append(Section("Predicted", aside="ranges, low-high", tables=(table,)))
+        sections.append(Section("From what", texts=tuple(_because(p) for p in numbers)))
+    if without:
+        texts = tuple(Labelled(p.change, (p.reason or "",)) for p in without)
+        sections.append(Section("No number for", texts=texts))
+    return Page(
+        header=(f"What if · {base.source}" if base is not None else "What if",),
+        below_header=(),
+        verdict=_verdict(report, numbers),
+        tone="unknown",
+        verdict_figures=()
+        if base is None
+        else (
+            f"now: cycle {base.cycle_ms:.1f} ms, {base.tokens_per_cycle:.2f} tokens per cycle"
+            + ("" if base.tps is None else f", {_span(base.tps, 1)} tok/s (p10-p90)"),
+        ),
+        sections=tuple(sections),
+    )
+
+
+def _span(span: Span | None, digits: int) -> str:
+    if span is None:
+        return "-"
+    if span.high - span.low < max(_SAME, 10**-digits / 2):
+        return f"{span.high:.{digits}f}"
+    return f"{span.low:.{digits}f}-{span.high:.{digits}f}"
+
+
+def _because(p: Prediction) -> Labelled:
+    inputs = "; ".join(f"{i.name} {i.value} ({i.provenance.value})" for i in p.inputs)
+    return Labelled(p.change, tuple(text for text in (p.model, f"inputs: {inputs}", *p.caveats) if text))
+
+
+def _verdict(report: WhatIfReport, numbers: list[Prediction]) -> str:
+    """The change whose worst case gains most, in a sentence; a range that includes no gain is not called a gain."""
+    if report.base is None:
+        return f"Nothing can be predicted: {report.reason}."
+    sure = [p for p in numbers if p.key not in ("accept_length",) and p.speedup is not None and p.speedup.low > 1]
+    if not sure:
+        return "No change looked at is sure to gain: each range includes no gain, or the inputs carry no number."
+    best = max(sure, key=lambda p: p.speedup.low if p.speedup is not None else 0.0)
+    return f"Sure to gain by the model: {best.change}, {_span(best.speedup, 2)}x. A run decides; nothing here was measured."
