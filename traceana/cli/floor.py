@@ -51,13 +51,14 @@ def floor(
     Example: traceana floor --gpu "RTX PRO 6000" --tp 8 --layers 61 --hidden 7168 --tokens 1,4,16
     """
     from traceana.api_floor import Wanted, floors
-    from traceana.report.floor import render
+    from traceana.report.documents import render_document
+    from traceana.report.floor_page import compose
 
     report: FloorReport = floors(
         Wanted(gpu, tp, _tokens(tokens), layers, hidden, model, config, per_layer, library, weight_gb, kernels)
     )
     width = output.width() if out is None else None
-    output.write(render(report, output_format.value, width=width, color=output.color(out)), out)
+    output.write(render_document(report, compose, output_format.value, width=width, color=output.color(out)), out)
 
 
 def _tokens(text: str) -> tuple[int, ...]:

@@ -51,7 +51,8 @@ def whatif(
     """
     from traceana import api_whatif
     from traceana.facts.whatif_model import Asked
-    from traceana.report.whatif import render
+    from traceana.report.documents import render_document
+    from traceana.report.whatif_page import compose
 
     for path in (*paths, *(baseline or ())):
         output.keep(path, out)
@@ -64,7 +65,7 @@ def whatif(
     asked = Asked(running, tuple(k or ()), tuple(accept_length or ()), gpu, to_gpu, layers, hidden)
     report = api_whatif.predict(paths, baseline or (), asked)
     width = output.width() if out is None else None
-    output.write(render(report, output_format.value, width=width, color=output.color(out)), out)
+    output.write(render_document(report, compose, output_format.value, width=width, color=output.color(out)), out)
 
 
 def _scores(scores: tuple[Score, ...]) -> str:

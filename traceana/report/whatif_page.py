@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from traceana.facts.whatif_model import Prediction
-from traceana.report.page import Labelled, Page, Row, Section, Table
+from traceana.report.page import Page, Row, Section, Table
 from traceana.report.whatif_report import WhatIfReport
 from traceana.speculation.whatif import Span
 
+#: changes that can be made to the run itself
+_ADVICE = ("k", "verify_graph", "no_wait", "no_host_wait", "allreduce_floor")
 _SAME = 0.005  # printed with two decimals: a range narrower than this is one number
 
 
@@ -23,10 +25,9 @@ def compose(report: WhatIfReport) -> Page:
         )
         table = Table("change", ("tok/s", "against now", "accept length", "cycle ms"), rows, ("M modelled",))
         sections.append(Section("Predicted", aside="ranges, low-high", tables=(table,)))
-        sections.append(Section("From what", texts=tuple(_because(p) for p in numbers)))
+        sections.append(Section("From what", lead=tuple(_because(p) for p in numbers)))
     if without:
-        texts = tuple(Labelled(p.change, (p.reason or "",)) for p in without)
-        sections.append(Section("No number for", texts=texts))
+        sections.append(Section("No number", lead=tuple(f"{p.change}: {p.reason}" for p in without)))
     return Page(
         header=(f"What if · {base.source}" if base is not None else "What if",),
         below_header=(),
@@ -50,17 +51,19 @@ def _span(span: Span | None, digits: int) -> str:
     return f"{span.low:.{digits}f}-{span.high:.{digits}f}"
 
 
-def _because(p: Prediction) -> Labelled:
+def _because(p: Prediction) -> str:
     inputs = "; ".join(f"{i.name} {i.value} ({i.provenance.value})" for i in p.inputs)
-    return Labelled(p.change, tuple(text for text in (p.model, f"inputs: {inputs}", *p.caveats) if text))
+    return f"{p.change}: " + " · ".join(text for text in (p.model, f"from {inputs}", *p.caveats) if text)
 
 
 def _verdict(report: WhatIfReport, numbers: list[Prediction]) -> str:
     """The change whose worst case gains most, in a sentence; a range that includes no gain is not called a gain."""
     if report.base is None:
         return f"Nothing can be predicted: {report.reason}."
-    sure = [p for p in numbers if p.key not in ("accept_length",) and p.speedup is not None and p.speedup.low > 1]
+    # another drafter and another box are questions, not advice
+    sure = [p for p in numbers if p.key in _ADVICE and p.speedup is not None and p.speedup.low > 1]
     if not sure:
         return "No change looked at is sure to gain: each range includes no gain, or the inputs carry no number."
     best = max(sure, key=lambda p: p.speedup.low if p.speedup is not None else 0.0)
-    return f"Sure to gain by the model: {best.change}, {_span(best.speedup, 2)}x. A run decides; nothing here was measured."
+    gain = _span(best.speedup, 2)
+    return f"Gains over its whole range: {best.change}, {gain}x by the model. Nothing here was measured: a run decides."
