@@ -22,8 +22,13 @@ LOG_TABLES: dict[str, tuple[Column, ...]] = {
     ),
     "inputs": (
         Column("file_id", "i32", "", "index of the file"),
-        Column("path", "str", "", "path as given by the user"),
-        Column("format", "str", "", "sglang, vllm, nccl, trtllm, llamacpp, eagle3_profile, mixed or unknown"),
+        Column("path", "str", "", "path as given by the user; FILE:NAME for output that a trace has kept"),
+        Column(
+            "format",
+            "str",
+            "",
+            "sglang, vllm, nccl, trtllm, llamacpp, eagle3_profile, kineto, nsight, nsight_stats, mixed or unknown",
+        ),
         Column("lines", "i64", "", "physical lines"),
         Column("bytes", "i64", "bytes", "decompressed size"),
         Column("recognised", "i64", "", "lines that gave a row or are known and carry nothing"),
@@ -121,7 +126,11 @@ LOG_TABLES: dict[str, tuple[Column, ...]] = {
         Column("name", "str", "", "argument or variable name"),
         Column("value", "str", "", "value as printed"),
         Column(
-            "origin", "str", "", "server_args, non_default_args, engine_config, nccl_env, engine_message, unknown_env"
+            "origin",
+            "str",
+            "",
+            "server_args, non_default_args, engine_config, nccl_env, engine_message, unknown_env, or launch_env (a launch "
+            "command, or the environment that a trace has kept: no line then)",
         ),
     ),
 }

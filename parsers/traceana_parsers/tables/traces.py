@@ -99,7 +99,12 @@ TRACE_TABLES: dict[str, tuple[Column, ...]] = {
         ),
         Column("name", "str", "", "name of the kernel, operation, call or range (cut at 4,000 characters)"),
         Column("domain", "str", "", "kinds range and range_gpu: NVTX domain; null for the default domain"),
-        Column("within", "str", "", "NVTX range whose launches alone are counted; null: the whole capture"),
+        Column(
+            "within",
+            "str",
+            "",
+            "NVTX range whose launches alone are counted, (none): those in no range; null: the whole capture",
+        ),
         Column("instances", "i64", "", "times it ran"),
         Column("total_ns", "i64", "ns", "added up over all devices and processes of the row; overlap counts twice"),
         Column("avg_ns", "f64", "ns", "mean"),

@@ -27,6 +27,7 @@ from traceana_parsers.traces.stats_notes import notes_of
 from traceana_parsers.traces.stats_summaries import Summaries
 
 _PARQUET = b"PAR1"
+_DESCRIPTION = "a table that describes the capture of an nsys recipe; give the folder, with the recipe's own table"
 
 
 def read_capture(batch: Sequence[Opened], sink: Sink) -> list[FileReport]:
@@ -36,7 +37,10 @@ def read_capture(batch: Sequence[Opened], sink: Sink) -> list[FileReport]:
     """
     capture = _Capture(batch, sink)
     reports = {opened.file_id: capture.read(opened) for opened in capture.in_order()}
-    capture.finish()
+    if not capture.finish():
+        for report in reports.values():
+            if report.recognised:
+                report.recognised, report.problem = 0, _DESCRIPTION
     return [reports[opened.file_id] for opened in batch]
 
 
@@ -136,15 +140,15 @@ class _Capture:
             self._told.host = nsight_recipe.host(path)
         report.recognised = report.lines = nsight_recipe.height(path)
 
-    def finish(self) -> None:
-        """Adds the summaries and the rows of `traces`."""
+    def finish(self) -> bool:
+        """Adds the summaries and the rows of `traces`; False when the files held no report."""
         import polars as pl
 
         summaries = self._summaries.frame(self._file_id, self._rank)
         if summaries.height:
             self._sink.add("summaries", summaries)
         if not self._told.seen:
-            return
+            return False
         notes = notes_of(list(self._told.seen), self._counts, self._summaries)
         processes = self._counts.processes or {None: self._counts.of(None)}
         gpus = self._told.gpus | self._events.gpus
@@ -166,6 +170,7 @@ class _Capture:
             for pid, process in sorted(processes.items(), key=lambda item: -1 if item[0] is None else item[0])
         ]
         self._sink.add("traces", pl.DataFrame(rows, schema=polars_schema("traces"), orient="row"))
+        return True
 
 
 def _table_kind(opened: Opened) -> str | None:

@@ -314,3 +314,11 @@ def test_the_store_is_the_same_when_a_capture_is_read_again(tmp_path: Path) -> N
     names = {api.ingest([str(folder)], str(tmp_path / f"store{n}")).run_id for n in range(2)}
     assert len(names) == 1
     shutil.rmtree(tmp_path / "store0")
+
+
+def test_a_table_that_only_describes_a_capture_says_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "thread-metadata.parquet"
+    pl.DataFrame({"Name": ["python3"], "Priority": [20], "PID": [7], "TID": [7]}).write_parquet(path)
+    tables, (report,) = read(path)
+    assert report.recognised == 0 and (report.problem or "").startswith("a table that describes the capture of an nsys")
+    assert tables["traces"].height == 0
