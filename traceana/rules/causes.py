@@ -1,0 +1,71 @@
+"""`causes.toml`: symptoms, the causes that can produce them, and what tells two causes apart."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True, slots=True)
+class SymptomRow:
+    """A symptom and the rules whose finding is the symptom itself."""
+
+    key: str
+    title: str
+    shown_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CauseRow:
+    """A cause: which symptoms it can produce, how it is sized without evidence, what it excludes."""
+
+    code: str
+    symptoms: tuple[str, ...]
+    size: str | None = None
+    excludes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SettleRow:
+    """The observation that tells two causes apart, and what each outcome means."""
+
+    between: tuple[str, ...]
+    look: str
+    how: str
+    outcomes: tuple[tuple[str, str], ...]
+
+
+@cache
+def _data() -> dict[str, Any]:
+    return tomllib.loads(files("traceana.rules").joinpath("causes.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def symptom_rows() -> tuple[SymptomRow, ...]:
+    """All symptoms, in the order of the table."""
+    return tuple(SymptomRow(r["key"], r["title"], tuple(r["shown_by"])) for r in _data()["symptom"])
+
+
+@cache
+def cause_rows() -> tuple[CauseRow, ...]:
+    """All causes, in the order of the table."""
+    return tuple(
+        CauseRow(r["code"], tuple(r["symptoms"]), r.get("size"), tuple(r.get("excludes", ()))) for r in _data()["cause"]
+    )
+
+
+@cache
+def settle_rows() -> tuple[SettleRow, ...]:
+    """All observations, cheaper ones first."""
+    return tuple(
+        SettleRow(tuple(r["between"]), r["look"], r["how"], tuple((a, b) for a, b in r["outcomes"]))
+        for r in _data()["settle"]
+    )
