@@ -1,7 +1,7 @@
 """Weighs causes: for each symptom the causes that can produce it, for and against, sized against what is missing.
 
-A cause *fits* when its rule found it, is *open* when the inputs do not show it, is *ruled out* when its rule looked and
-it is not there. Open causes are ranked below those that fit, unless they could explain what the fitting ones cannot. What
+A cause *fits* when its rule found it, is *open* when the inputs do not show it, and is *ruled out* when its rule looked
+and it is not there. Open causes are ranked below those that fit, unless they could explain what the fitting ones cannot. What
 is stated stays what the rules stated: weighing orders and sizes, it never makes a cause surer than its rule did.
 """
 
