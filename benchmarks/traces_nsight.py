@@ -1,10 +1,10 @@
-"""CPU time and memory of reading an Nsight SQLite export to Parquet, as ratios to sqlite3 and to SQLite's own sum().
+"""CPU time and memory of an Nsight SQLite export to Parquet and to its ledger, as ratios to sqlite3 and SQLite's sum().
 
     python benchmarks/traces_nsight.py                                    # 200 k kernels, 1 M ranges, about 100 MB
     python benchmarks/traces_nsight.py --kernels 860000 --ranges 4200000 --launches 2600000   # about 450 MB
 
-A synthetic export (ranks as processes, cycles of nested ranges, half of them with their text in the row) is written to a
-temporary folder. References, each in a process of its own: the rows and columns that are read, fetched with Python's
+A synthetic export (eight ranks as processes, cycles of three phases with a range per layer, half of those with their text
+in the row) is written to a temporary folder. References, each in a process of its own: the rows and columns that are read, fetched with Python's
 sqlite3 in batches and thrown away; and the floor, where SQLite counts and adds them up without handing out a row. Ratios
 travel between machines, seconds do not. CPU time is that above the import of the libraries.
 """
@@ -15,11 +15,13 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 RANKS = 8
+PER_CYCLE, SLOT_NS, CYCLE_NS = 250, 100_000, 26_000_000  # kernels of a cycle, one every 100 us, and 1 ms of nothing
 NAMES = (
     "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)",
     *(f"void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_{i}_64x3_tn_align8>(T1::Params)" for i in range(200)),
@@ -47,44 +49,69 @@ CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER
 
 
 def make(path: Path, kernels: int, launches: int, ranges: int) -> None:
-    """Writes an export with that many rows."""
+    """Writes an export with that many rows, about: a whole number of cycles on each rank."""
     rng = np.random.default_rng(7)
     db = sqlite3.connect(path)
     db.executescript(SCHEMA)
-    texts = [*NAMES, *CALLS, *RANGES]
-    db.executemany("INSERT INTO StringIds VALUES (?, ?)", enumerate(texts))
+    db.executemany("INSERT INTO StringIds VALUES (?, ?)", enumerate([*NAMES, *CALLS, *RANGES]))
     db.execute("INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1767225600000000000, '2026-01-01T00:00:00', NULL)")
+    cycles = max(kernels // (RANKS * PER_CYCLE), 1)
+    rank, cycle, at = (axis.ravel() for axis in np.mgrid[:RANKS, :cycles, :PER_CYCLE])
+    slot = cycle * CYCLE_NS + at * SLOT_NS
+    reduces = at % 12 == 5
+    # the ranks come to an allreduce one after the other and leave it together
+    start = slot + rng.integers(0, 20_000, len(slot)) + np.where(reduces, rank * 1_500, 0)
+    end = np.where(reduces, slot + 95_000, start + rng.integers(40_000, 70_000, len(slot)))
+    name = np.where(reduces, 0, 1 + at % (len(NAMES) - 1))
+    called = start - 30_000
 
-    def spans(rows: int, longest: int):
-        start = np.sort(rng.integers(0, 120_000_000_000, rows))
-        rank = rng.integers(0, RANKS, rows)
-        return start, start + rng.integers(1_000, longest, rows), rank, (1 << 48) | (4_000 + rank) << 24
+    def insert(sql: str, when, *columns) -> None:
+        order = np.argsort(when, kind="stable")
+        for piece in np.array_split(order, max(len(order) // 100_000, 1)):
+            db.executemany(sql, zip(*(column[piece].tolist() for column in columns), strict=True))
 
-    def insert(sql: str, *columns) -> None:
-        for at in range(0, len(columns[0]), 100_000):
-            db.executemany(sql, zip(*(column[at : at + 100_000].tolist() for column in columns), strict=True))
-
-    start, end, rank, process = spans(kernels, 400_000)
-    name = rng.integers(0, len(NAMES), kernels)
+    process = (1 << 48) | (4_000 + rank) << 24
+    node = np.where(rng.random(len(slot)) < 0.5, (1 + at).astype(object), None)
+    number = np.arange(len(slot))
     insert(
         "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?,?,?,1,NULL,?,?,?,?,?,NULL,1,0,64,?,1,1,128,1,1,0,32768,0,0,?,65536,?,0)",
-        start, end, rank, np.where(name == 0, 20, 7), np.arange(kernels), process, name, name, rng.integers(1, 400, kernels),
-        np.arange(kernels), np.where(rng.random(kernels) < 0.5, rng.integers(1, 900, kernels).astype(object), None),
+        start, start, end, rank, np.where(reduces, 20, 7), number, process, name, name, at % 132 + 1, number, node,
     )  # fmt: skip
-    start, end, rank, process = spans(launches, 9_000)
+    others = max(launches - len(slot), 0)
+    their_rank = np.arange(others) % RANKS
+    their_start = np.arange(others) * (cycles * CYCLE_NS // max(others, 1)) + 50
+    calls_rank, calls_start = np.concatenate([rank, their_rank]), np.concatenate([called, their_start])
+    calls_end = calls_start + rng.integers(1_000, 6_000, len(calls_start))
+    which = np.concatenate([np.zeros(len(slot), int), 1 + np.arange(others) % (len(CALLS) - 1)])
     insert(
         "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?,?,0,?,?,?,0,NULL)",
-        start, end, process | (4_000 + rank), np.arange(launches), len(NAMES) + rng.integers(0, len(CALLS), launches),
+        calls_start, calls_start, calls_end, _thread(calls_rank), np.arange(len(calls_start)), len(NAMES) + which,
     )  # fmt: skip
-    start, end, rank, process = spans(ranges, 30_000_000)
-    which, inline = rng.integers(0, len(RANGES), ranges), rng.random(ranges) < 0.5
+    # a cycle, its three phases one after the other, and in each as many layers as it takes
+    layers = max(ranges // (RANKS * cycles) - 4, 3) // 3
+    edges = np.array([0, 60, 225, 250]) * SLOT_NS - 35_000
+    offsets = [(edges[0], edges[3])]
+    for begin, until in pairwise(edges):
+        offsets.append((begin, until - 1_000))
+        cuts = np.linspace(begin + 500, until - 1_500, layers + 1).astype(np.int64)
+        offsets += zip(cuts[:-1], cuts[1:] - 100, strict=True)
+    kinds = [0, *(k for phase in (1, 2, 3) for k in (phase, *(4 + i % (len(RANGES) - 4) for i in range(layers))))]
+    rank, cycle, at = (axis.ravel() for axis in np.mgrid[:RANKS, :cycles, : len(offsets)])
+    begins, ends = np.array(offsets).T
+    which = np.array(kinds)[at]
+    inline = (which >= 4) & (rng.random(len(at)) < 0.5)
     insert(
         "INSERT INTO NVTX_EVENTS VALUES (?,?,59,NULL,NULL,NULL,?,?,NULL,?,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL)",
-        start, end, np.where(inline, np.array(RANGES, object)[which], None), process | (4_000 + rank),
+        cycle * CYCLE_NS + begins[at], cycle * CYCLE_NS + begins[at], cycle * CYCLE_NS + ends[at],
+        np.where(inline, np.array(RANGES, object)[which], None), _thread(rank),
         np.where(inline, None, (len(NAMES) + len(CALLS) + which).astype(object)),
     )  # fmt: skip
     db.commit()
     db.close()
+
+
+def _thread(rank):
+    return (1 << 48) | (4_000 + rank) << 24 | (4_000 + rank)
 
 
 #: peak of the process itself; ru_maxrss begins with that of the process that started it
@@ -115,6 +142,16 @@ TABLES = (
     ("CUPTI_ACTIVITY_KIND_RUNTIME", "start end globalTid correlationId nameId"),
     ("NVTX_EVENTS", "start end eventType globalTid endGlobalTid textId domainId text"),
 )
+"""
+LEDGER = """
+import sys, time
+import polars, pyarrow.parquet
+from traceana import api
+from traceana.attribution.analyse import analyse
+start = time.process_time()
+with api.load([sys.argv[1]]) as loaded:
+    found = analyse(loaded.tables)
+print(found.cycles, time.process_time() - start, peak_mib())
 """
 FETCH = """
 import sqlite3, sys, time
@@ -163,9 +200,10 @@ def main() -> None:
         _, before, _ = measured(FLOOR, path)
         fetched, python, python_peak = measured(FETCH, path)
         rows, seconds, peak = measured(READ, path)
+        cycles, all_seconds, all_peak = measured(LEDGER, path)
         counted, after, _ = measured(FLOOR, path)
         assert [p.name for p in Path(folder).iterdir()] == [path.name]
-    assert rows == fetched == counted == given.kernels + given.launches + given.ranges
+    assert rows == fetched == counted
     floor = (before + after) / 2
     found = {
         "bytes": size,
@@ -178,6 +216,10 @@ def main() -> None:
         "us_per_row": round(seconds / rows * 1e6, 2),
         "peak_mib": round(peak),
         "sqlite3_peak_mib": round(python_peak),
+        "cycles": cycles,
+        "ledger_cpu_s": round(all_seconds, 2),
+        "ledger_ratio_to_sqlite3": round(all_seconds / python, 2),
+        "ledger_peak_mib": round(all_peak),
     }
     if given.json:
         print(json.dumps(found))
@@ -185,6 +227,8 @@ def main() -> None:
     print(f"to Parquet: {found['cpu_s']} CPU-s for {size / 1e6:.0f} MB, {rows} rows, peak {found['peak_mib']} MiB")
     print(f"            {found['ratio_to_sqlite3']} x fetching the rows with sqlite3 ({found['sqlite3_cpu_s']} CPU-s)")
     print(f"            {found['ratio_to_floor']} x SQLite's floor of {found['floor_cpu_s']} CPU-s")
+    print(f"to a ledger of {cycles} cycles: {found['ledger_cpu_s']} CPU-s, peak {found['ledger_peak_mib']} MiB")
+    print(f"            {found['ledger_ratio_to_sqlite3']} x fetching the rows with sqlite3")
 
 
 if __name__ == "__main__":

@@ -90,6 +90,12 @@ UNUSABLE: dict[str, tuple[Callable[[Path], Path], str]] = {
         text("rep.nsys-rep", b"\x01\x02not documented"),
         "no nsys on PATH to open it; run: nsys export",
     ),
+    "an export as JSON": (
+        text("rep.json", '{"data":["HF_TOKEN=x","NCCL_PROTO=LL"]}\n{"Type":75}\n'),
+        "an Nsight Systems export as JSON, which is not read; of an Nsight report give: nsys export --type sqlite",
+    ),
+    "an export as HDF5": (text("rep.h5", b"\x89HDF\r\n\x1a\n"), "nsys export --type sqlite"),
+    "an export as one Arrow file": (text("rep.arrows", b"\xff\xff\xff\xff\0\0"), "nsys export --type sqlite"),
     "a truncated table": (text("nvtx_gpu_proj_trace__trace.parquet", b"PAR1\0\0"), "Parquet"),
 }
 

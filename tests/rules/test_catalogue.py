@@ -77,13 +77,20 @@ def test_engines_and_severity_are_known_words(rule: Rule):
 
 
 @pytest.mark.parametrize("kind", ["fires", "healthy"])
-def test_a_log_that_fires_it_and_a_healthy_twin_exist(rule: Rule, kind: str):
-    logs = list((FIXTURES / rule.code / kind).glob("*.log"))
+def test_an_input_that_fires_it_and_a_healthy_twin_exist(rule: Rule, kind: str):
+    pattern = "traces/*.json.gz" if rule.needs == "trace" else "*.log"
+    given = list((FIXTURES / rule.code / kind).glob(pattern))
     if rule.code in WITHOUT_FIXTURES:
-        assert not logs, f"{rule.code} has its fixtures now: take it off the list"
+        assert not given, f"{rule.code} has its fixtures now: take it off the list"
     else:
-        assert logs, f"fixtures/rules/{rule.code}/{kind}/*.log is missing"
-        assert all(log.stat().st_size > 0 for log in logs)
+        assert given, f"fixtures/rules/{rule.code}/{kind}/{pattern} is missing"
+        assert all(path.stat().st_size > 0 for path in given)
+
+
+def test_every_rule_says_what_stays_open_when_it_cannot_tell(rule: Rule):
+    assert rule.asks.startswith(("whether ", "which "))
+    assert not re.search(r"[A-Z]{3}\d{3}", rule.asks)
+    assert rule.needs in ("log", "trace")
 
 
 def test_the_list_of_missing_fixtures_names_rules_only():

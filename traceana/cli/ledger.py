@@ -15,6 +15,7 @@ class LedgerFormat(str, Enum):
     """How the ledger is written."""
 
     TERMINAL = "terminal"
+    MARKDOWN = "markdown"
     JSON = "json"
 
 
@@ -22,19 +23,21 @@ def ledger(
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH...", help="Traces of one run, folders, globs, or a store.")
     ],
-    output_format: Annotated[LedgerFormat, typer.Option("--format", help="terminal or json.")] = LedgerFormat.TERMINAL,
+    output_format: Annotated[
+        LedgerFormat, typer.Option("--format", help="terminal, markdown (safe to paste) or json.")
+    ] = LedgerFormat.TERMINAL,
     out: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the ledger to a file.")
     ] = None,
 ) -> None:
     """Print where each cycle's time goes, from profiler traces: by phase, rank and bucket.
 
-    The same as the section Traces of `traceana diagnose`.
+    The same as what `traceana diagnose` says of the traces, without findings.
 
     Example: traceana ledger traces/
     """
     from traceana import api
-    from traceana.report import jsonout, terminal
+    from traceana.report.interface import render
 
     result = api.diagnose(paths)
     for entry in result.inputs:
@@ -43,8 +46,6 @@ def ledger(
             output.note(f"{entry.path}: {entry.problem}")
     if result.trace is None:
         raise TraceanaError("none of the inputs is a profiler trace; give the traces of each rank, or their folder")
-    if output_format is LedgerFormat.JSON:
-        output.write(jsonout.render_trace(result), out)
-    else:
-        width = output.width() if out is None else None
-        output.write(terminal.render_trace(result, width=width, color=output.color(out)), out)
+    width = output.width() if out is None else None
+    color = output.color(out)
+    output.write(render(result, output_format.value, width=width, color=color, traces_alone=True), out)

@@ -14,6 +14,7 @@ from traceana.facts import (
     cycles,
     graphs,
     incidents,
+    joined,
     locate,
     log_points,
     plausible,
@@ -26,12 +27,14 @@ from traceana.facts import (
     version_hint,
     windows,
 )
-from traceana.facts.model import Acceptance, Facts, Identity, Parallelism, Speculation
+from traceana.facts.model import Acceptance, Fact, Facts, Identity, Parallelism, Provenance, Speculation
 from traceana.store.dataset import Tables
 from traceana_parsers.schema import empty
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from traceana.facts.trace_model import TraceFacts
 
 
 def build(tables: Tables) -> Facts:
@@ -49,11 +52,9 @@ def build(tables: Tables) -> Facts:
     who = settings.identity(found, events, inputs["format"].to_list(), where)
     if who.engine.value == "sglang" and not who.version.known:
         who = replace(who, version_range=version_hint.sglang_range(decode, prefill))
-    engine, left_out = runs.one_engine(who.engine.value, decode, spec_rows)
-    decode = decode.filter(decode["engine"] == engine) if left_out else decode
+    engine, mixed = runs.one_engine(who.engine.value, decode, spec_rows)
+    decode = decode.filter(decode["engine"] == engine) if mixed else decode
     decode, plain_files = runs.one_run(decode, spec_rows, where)
-    odd = (odd_decode, odd_prefill, odd_spec)
-    left_out = " · ".join(text for text in (left_out, plain_files, plain_starts, *odd) if text) or None
     timers = cycles.timer_lines(cycle_rows, events)
     drafting = acceptance.drafting_lines(decode, spec_rows) or timers.drafting
     width = acceptance.inferred_width(decode) or timers.width
@@ -65,7 +66,7 @@ def build(tables: Tables) -> Facts:
     if not earned.accept_length.known:
         earned = acceptance.from_timers(cycle_rows, spec, where) or earned
     earned, beyond = acceptance.within_ceiling(earned)
-    left_out = " · ".join(text for text in (left_out, beyond) if text) or None
+    left_out = (mixed, plain_files, plain_starts, odd_decode, odd_prefill, odd_spec, beyond)
     view = regimes.with_levels(view)
     k = spec.k.value if spec.k.known else acceptance_counts.positions(spec_rows)
     per_request = k if spec.active.value else 0
@@ -94,14 +95,30 @@ def build(tables: Tables) -> Facts:
             *bench.points(tables.frame("bench_points"), tables.frame("bench_requests"), where),
             *log_points.points(view, levels, engine, spec, earned),
         ),
-        left_out=left_out,
+        left_out=" · ".join(text for text in left_out if text) or None,
     )
-    trace = traces.trace_facts(tables, who.engine.value)
-    facts = replace(facts, trace=trace)
     cycle = cycles.cycle_facts(cycle_rows, events, facts.main_regime, levels, where)
-    if trace is not None and cycle.total_ms.value is None:
-        cycle = traces.cycle_of(trace) or cycle  # a log says it of a run that no profiler slowed down
-    return replace(facts, cycle=cycle)
+    trace = traces.trace_facts(tables, who.engine.value, where)
+    if trace is None:
+        return replace(facts, cycle=cycle)
+    return _with_trace(replace(facts, trace=trace, cycle=cycle), trace, tables, where)
+
+
+def _with_trace(facts: Facts, trace: TraceFacts, tables: Tables, where: locate.Locator) -> Facts:
+    """The facts of the log with those of its traces: joined where they are of one run, kept apart where not."""
+    cycle, who = facts.cycle, facts.identity
+    if not facts.trace_only:
+        logged = [tables.frame(name) for name in ("events", "decode_samples", "prefill_samples", "cycles")]
+        trace = replace(trace, match=joined.match_run(facts, trace, logged, tables.frame("traces")))
+        trace, cycle = joined.join(facts, trace, cycle)
+    if cycle.total_ms.value is None and (trace.match is None or trace.match.verdict != "different"):
+        cycle = traces.cycle_of(trace) or cycle
+    if not who.engine.known and trace.engine:
+        who = replace(who, engine=Fact(trace.engine, Provenance.DERIVED))
+    spec = facts.speculation
+    if not spec.active.known and any(p.phase in ("draft", "re-extend") for p in trace.phases):
+        spec = replace(spec, active=Fact(True, Provenance.DERIVED))
+    return replace(facts, trace=trace, cycle=cycle, identity=who, speculation=spec)
 
 
 def run_facts(tables: Tables) -> tuple[Identity, Parallelism, Speculation]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from traceana.facts.bench_model import LoadPoint
+    from traceana.facts.trace_model import TraceFacts
 
 T = TypeVar("T")
 
@@ -456,62 +457,6 @@ class Stability:
 
 
 @dataclass(frozen=True, slots=True)
-class TracePhase:
-    """One phase on one rank and device: medians over cycles, and the ledger's buckets as mean ns per cycle.
-
-    Without GPU events only `host_span_ms` and `collectives` are known. `buckets` add up to `window_ms` exactly.
-    """
-
-    rank: int | None
-    device: int | None
-    phase: str
-    cycles: int
-    host_span_ms: float | None = None
-    launches: float | None = None
-    graph_launches: float | None = None
-    graph_nodes: float | None = None
-    gpu_span_ms: float | None = None
-    busy_ms: float | None = None
-    kernel_sum_ms: float | None = None
-    window_ms: float | None = None
-    buckets: tuple[tuple[str, float], ...] = ()
-    collectives: str | None = None  # host-side collectives per phase, e.g. "17 all_reduce, 1 all_gather"
-    collective_ms: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LateRank:
-    """How often one rank arrived last at a collective, and the waiting this caused on the others."""
-
-    rank: int | None
-    device: int | None
-    times_last: int
-    share_last: float
-    wait_caused_ms: float
-    before: str | None  # what its device did before, where the trace shows it
-
-
-@dataclass(frozen=True, slots=True)
-class TraceFacts:
-    """What the traces of a run say."""
-
-    cycles: int
-    source: str
-    provenance: Provenance
-    phases: tuple[TracePhase, ...]
-    skew: str  # transfer-dominated, skew-dominated, mixed or inconclusive
-    skew_provenance: Provenance
-    skew_reason: str
-    instances: int
-    ranks: int
-    transfer_ms: float | None
-    wait_ms: float | None
-    late: tuple[LateRank, ...]
-    categories: tuple[tuple[str, str, float], ...]  # family, category, share of kernel time
-    notes: tuple[tuple[str, str, str, str], ...]  # severity, what, consequence, command
-
-
-@dataclass(frozen=True, slots=True)
 class Facts:
     """All that is known of one run."""
 
@@ -545,6 +490,13 @@ class Facts:
             if regime.running == running:
                 return regime
         return None
+
+    @property
+    def trace_only(self) -> bool:
+        """True when all that the inputs hold are traces: nothing that only a log tells can be known."""
+        from traceana.facts.trace_model import TRACE_FORMATS
+
+        return self.trace is not None and not any(i.recognised for i in self.inputs if i.format not in TRACE_FORMATS)
 
     @property
     def main_regime(self) -> Regime | None:

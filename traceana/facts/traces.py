@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traceana.attribution.model import BUCKETS, MIN_CYCLES, PHASES
-from traceana.facts.model import CycleFacts, CyclePart, Fact, LateRank, Provenance, TraceFacts, TracePhase
+from traceana.attribution.model import BESIDE, BUCKETS, MIN_CYCLES, PHASES
+from traceana.facts.locate import spread
+from traceana.facts.model import CycleFacts, CyclePart, Fact, Provenance
+from traceana.facts.text import count
+from traceana.facts.trace_model import LateRank, TraceFacts, TracePhase
 
 if TYPE_CHECKING:
     import polars as pl
 
     from traceana.attribution.analyse import Attribution
+    from traceana.facts.locate import Locator
     from traceana.store.dataset import Tables
 
 _MOST_CATEGORIES = 12
@@ -19,21 +23,23 @@ _KEY = ["file_id", "rank", "pid", "device", "phase"]
 _NAMES = {"re_extend": "re-extend"}
 
 
-def trace_facts(tables: Tables, engine: str | None) -> TraceFacts | None:
-    """Facts of the run's traces; None when it has none."""
+def trace_facts(tables: Tables, engine: str | None, where: Locator) -> TraceFacts | None:
+    """Facts of the run's traces; None when it has none. How they fit a log is not looked at here (see joined)."""
     if not tables.height("traces"):
-        return None  # logs alone are spared the import below
+        return None  # logs alone are spared the imports below
     from traceana.attribution.analyse import analyse
+    from traceana.facts import trace_contents as inside
 
     found = analyse(tables, engine)
     if found is None:
         return None
+    traces = tables.frame("traces")
     total = found.categories["total_ns"].sum()
     return TraceFacts(
         cycles=found.cycles,
         source=found.source,
         provenance=Provenance(found.provenance),
-        phases=_phases(found),
+        phases=_phases(found, where),
         skew=found.skew.kind,
         skew_provenance=Provenance(found.skew.provenance),
         skew_reason=found.skew.reason,
@@ -41,13 +47,24 @@ def trace_facts(tables: Tables, engine: str | None) -> TraceFacts | None:
         ranks=found.skew.ranks,
         transfer_ms=_ms(found.skew.transfer_ns),
         wait_ms=_ms(found.skew.wait_ns),
-        late=_late(found.late),
+        late=_late(found.late, tables),
         categories=tuple(
             (row["family"], row["category"], row["total_ns"] / total)
             for row in found.categories.head(_MOST_CATEGORIES).iter_rows(named=True)
             if total
         ),
-        notes=tuple((n.severity, n.what, n.consequence, n.command) for n in found.notes),
+        notes=tuple((n.severity, n.code, n.what, n.consequence, n.command) for n in found.notes),
+        whole=() if found.cycles else _whole(found.device_time, where),
+        cycle=inside.cycle_spread(found.rounds),
+        batch=spread(found.rounds["batch"]),
+        engine=found.engine,
+        traced_ranks=tuple(sorted(traces["rank"].drop_nulls().unique().to_list())),
+        world_size=inside.world_size(traces),
+        gpus=inside.gpu_names(traces),
+        tool=next(iter(traces["tool"].drop_nulls()), None),
+        waits=inside.waits(found.waits, where),
+        comm=inside.comm(found.comm, where),
+        copies=inside.copies(found.copies, where),
     )
 
 
@@ -55,51 +72,63 @@ def _ms(nanoseconds: float | None) -> float | None:
     return None if nanoseconds is None else nanoseconds / 1e6
 
 
-def _phases(found: Attribution) -> tuple[TracePhase, ...]:
+def _phases(found: Attribution, where: Locator) -> tuple[TracePhase, ...]:
     """GPU phases with their ledger; without GPU events the host phases."""
     if found.ledger is None or not found.ledger.rows.height:
-        return tuple(_host_phase(row) for row in found.host.iter_rows(named=True))
+        return tuple(_host_phase(row, where) for row in found.host.iter_rows(named=True))
     ledger = found.ledger.per_phase()
     joined = ledger.rename({"cycles": "ledger_cycles"}).join(found.phases, on=_KEY, how="left", nulls_equal=True)
     rows = sorted(
         joined.iter_rows(named=True),
         key=lambda row: (row["rank"] is None, row["rank"], row["file_id"], row["device"], PHASES.index(row["phase"])),
     )
-    return tuple(_gpu_phase(row) for row in rows)
+    return tuple(_gpu_phase(row, row["ledger_cycles"], where) for row in rows)
 
 
-def _gpu_phase(row: dict[str, Any]) -> TracePhase:
-    cycles = row["ledger_cycles"]
+def _whole(rows: pl.DataFrame, where: Locator) -> tuple[TracePhase, ...]:
+    """The ledger of the whole capture, one row per timeline that ran something."""
+    ordered = rows.sort("rank", "file_id", "device", nulls_last=True).iter_rows(named=True)
+    return tuple(_gpu_phase({"phase": "capture", **row}, 1, where) for row in ordered)
+
+
+def _gpu_phase(row: dict[str, Any], cycles: int, where: Locator) -> TracePhase:
     return TracePhase(
         rank=row["rank"],
         device=row["device"],
         phase=_NAMES.get(row["phase"], row["phase"]),
         cycles=cycles,
-        host_span_ms=_ms(row["host_span_ns"]),
-        launches=row["launches"],
-        graph_launches=row["graph_launches"],
-        graph_nodes=row["graph_nodes"],
-        gpu_span_ms=_ms(row["gpu_span_ns"]),
-        busy_ms=_ms(row["busy_ns"]),
-        kernel_sum_ms=_ms(row["kernel_sum_ns"]),
+        path=where.paths[row["file_id"]],
+        host_span_ms=_ms(row.get("host_span_ns")),
+        launches=row.get("launches"),
+        graph_launches=row.get("graph_launches"),
+        graph_nodes=row.get("graph_nodes"),
+        gpu_span_ms=_ms(row.get("gpu_span_ns")),
+        busy_ms=_ms(row.get("busy_ns")),
+        kernel_sum_ms=_ms(row.get("kernel_sum_ns")),
         window_ms=row["window_ns"] / cycles / 1e6,
-        buckets=tuple((name, row[name] / cycles / 1e6) for name in BUCKETS),
+        buckets={name: row[name] / cycles / 1e6 for name in BUCKETS},
+        window_ns=row["window_ns"],
+        bucket_ns={name: row[name] for name in BUCKETS},
+        beside={name: row[name] for name in BESIDE},
     )
 
 
-def _host_phase(row: dict[str, Any]) -> TracePhase:
+def _host_phase(row: dict[str, Any], where: Locator) -> TracePhase:
     return TracePhase(
         rank=row["rank"],
         device=None,
         phase=_NAMES.get(row["phase"], row["phase"]),
         cycles=row["ranges"],
+        path=where.paths[row["file_id"]],
         host_span_ms=_ms(row["host_span_ns"]),
         collectives=row["collectives"],
         collective_ms=_ms(row["collective_ns"]),
     )
 
 
-def _late(rows: pl.DataFrame) -> tuple[LateRank, ...]:
+def _late(rows: pl.DataFrame, tables: Tables) -> tuple[LateRank, ...]:
+    names = tables.frame("names").filter(_named(rows)) if rows.height else None
+    text = {} if names is None else {(f, i): name for f, i, name in names.iter_rows()}
     return tuple(
         LateRank(
             rank=row["rank"],
@@ -108,15 +137,22 @@ def _late(rows: pl.DataFrame) -> tuple[LateRank, ...]:
             share_last=row["share_last"],
             wait_caused_ms=row["wait_caused_ns"] / 1e6,
             before=row["before"],
+            before_share=row["before_share"],
+            before_name=text.get((row["file_id"], row["before_name_id"])),
         )
         for row in rows.head(_MOST_LATE).iter_rows(named=True)
     )
 
 
+def _named(rows: pl.DataFrame) -> pl.Expr:
+    import polars as pl
+
+    return pl.col("name_id").is_in(rows["before_name_id"].drop_nulls().unique().to_list())
+
+
 def cycle_of(trace: TraceFacts) -> CycleFacts | None:
-    """The cycle as the traces show it, by phase, averaged over ranks; None with too few whole cycles on a GPU."""
-    on_gpu = [p for p in trace.phases if p.window_ms is not None]
-    timelines = len({(p.rank, p.device) for p in on_gpu})
+    """The cycle as the traces show it, by phase, averaged over timelines; None with too few whole cycles on a GPU."""
+    on_gpu, timelines = trace.on_gpu, len(trace.timelines)
     if not on_gpu or trace.cycles < MIN_CYCLES:
         return None
     # a phase that some cycles lack counts with the cycles of the timeline: parts add up to the mean cycle
@@ -128,9 +164,5 @@ def cycle_of(trace: TraceFacts) -> CycleFacts | None:
     return CycleFacts(
         total_ms=Fact(total, trace.provenance),
         parts=tuple(CyclePart(name, ms, trace.provenance) for name, ms in parts.items()),
-        source=f"traces: mean of {_n(trace.cycles, 'cycle')} on {_n(timelines, 'GPU timeline')}, {trace.source}",
+        source=f"traces: mean of {count(trace.cycles, 'cycle')} on {count(timelines, 'GPU timeline')}, {trace.source}",
     )
-
-
-def _n(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

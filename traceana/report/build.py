@@ -20,6 +20,7 @@ from traceana.report.diagnosis import (
 )
 from traceana.report.verdict import levels, verdict
 from traceana.rules.interface import CannotTell, Clear, Confidence, Finding, NotApplicable, Outcome, Rule, Severity
+from traceana.rules.registry import NO_TRACE
 
 _SEVERITY = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _CONFIDENCE = {Confidence.HIGH: 0, Confidence.MEDIUM: 1, Confidence.LOW: 2}
@@ -89,8 +90,8 @@ def ordered(findings: list[tuple[Rule, Finding]]) -> list[tuple[Rule, Finding]]:
 
     def key(item: tuple[Rule, Finding]) -> tuple[float, ...]:
         finding = item[1]
-        explains = finding.explains_ms_per_token.high_ms if finding.explains_ms_per_token else 0.0
-        return _SEVERITY[finding.severity], -explains, _CONFIDENCE[finding.confidence]
+        part = finding.explains_ms_per_token or finding.explains_ms_per_cycle
+        return _SEVERITY[finding.severity], -(part.high_ms if part else 0.0), _CONFIDENCE[finding.confidence]
 
     return sorted(findings, key=key)
 
@@ -201,27 +202,38 @@ def _urgency(codes: Sequence[str]) -> int:
 
 def _not_checked(facts: Facts, outcomes: Sequence[tuple[Rule, Outcome]]) -> tuple[NotChecked, ...]:
     """What the inputs could not answer, questions with one cure together."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    groups: dict[CannotTell, list[Rule]] = {}
     for rule, outcome in outcomes:
         if isinstance(outcome, CannotTell):
-            groups.setdefault((outcome.reason, outcome.capture), []).append(rule.code)
-    names = {rule.code: rule.name.replace("-", " ") for rule, _ in outcomes}
+            groups.setdefault(outcome, []).append(rule)
     found = [
-        NotChecked(", ".join(names[c] for c in codes), reason, capture, tuple(codes))
-        for (reason, capture), codes in sorted(groups.items(), key=lambda item: _urgency(item[1]))
+        NotChecked(
+            outcome.what or ", ".join(rule.asks or rule.name.replace("-", " ") for rule in rules),
+            outcome.reason,
+            outcome.capture,
+            tuple(rule.code for rule in rules),
+        )
+        for outcome, rules in sorted(groups.items(), key=lambda item: _urgency([rule.code for rule in item[1]]))
     ]
     if facts.windows.n and not facts.windows.n_steady:
         why = ", ".join(f"{reason} {count}" for reason, count in facts.windows.unsteady_reasons)
         capture = "hold one load for a minute; SGLang: --decode-log-interval 10 gives shorter windows between prefills"
         found.insert(0, NotChecked("cycle time", f"none of {facts.windows.n} windows is steady ({why})", capture))
+    if facts.trace_only:
+        return tuple(found)
     if facts.cycle.total_ms.value is not None and all(p.name == "unknown" for p in facts.cycle.parts):
+        untraced = next((row for row in found if row.reason == NO_TRACE.reason), None)
+        found = [row for row in found if row is not untraced]
         capture = _INSIDE.get(facts.identity.engine.value or "", "capture a profile of a few cycles")
         found.insert(
             0,
             NotChecked(
                 f"where the {facts.cycle.total_ms.value:.1f} ms of a cycle go",
-                "the log holds no timer lines and no trace was given",
+                "the log holds no timer lines and no trace was given"
+                if facts.trace is None
+                else "the log holds no timer lines, and the traced cycle does not tell it",
                 capture,
+                untraced.codes if untraced is not None else (),
             ),
         )
     return tuple(found)

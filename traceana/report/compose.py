@@ -22,7 +22,7 @@ from traceana.report.text import (
     two,
     whole,
 )
-from traceana.report.trace_tables import trace_section
+from traceana.report.trace_sections import trace_sections
 
 #: spread of ln tok/s (about the relative spread) below which it is noise not worth a line
 QUIET = 0.05
@@ -32,12 +32,13 @@ _LIMITERS = {"acceptance": "acceptance", "cycle": "the cycle", "both": "acceptan
 def compose(diagnosis: Diagnosis) -> Page:
     """The page of a diagnosis."""
     diagnosis = with_short_names(diagnosis)
+    logged = not traces_only(diagnosis)
     sections = (
-        _loads(diagnosis),
+        _loads(diagnosis) if logged else None,
         _contexts(diagnosis),
-        trace_section(diagnosis),
-        _cycle(diagnosis.cycle, speculating(diagnosis)),
-        _acceptance(diagnosis.acceptance, speculating(diagnosis)),
+        *trace_sections(diagnosis),
+        _cycle(diagnosis.cycle, speculating(diagnosis)) if logged else None,
+        _acceptance(diagnosis.acceptance, speculating(diagnosis)) if logged else None,
         findings(diagnosis),
         startup(diagnosis),
         streams(diagnosis),
@@ -59,6 +60,15 @@ def compose(diagnosis: Diagnosis) -> Page:
 def _header(diagnosis: Diagnosis) -> tuple[str, ...]:
     run = diagnosis.run
     engine = ENGINES.get(run.engine or "", run.engine or "engine unknown")
+    if traces_only(diagnosis) and diagnosis.trace is not None:
+        ranks = len(diagnosis.trace.traced_ranks)
+        pieces = (
+            _version(engine, run),
+            count(ranks, "rank") if ranks else "",
+            *diagnosis.trace.gpus[:1],
+            "traces only",
+        )
+        return tuple(piece for piece in pieces if piece)
     levels = count(run.load_levels, "load level") if run.load_levels else "no load level"
     known_span = "" if run.span_s is None else f" in {duration(run.span_s)}"
     pieces = (
@@ -68,11 +78,14 @@ def _header(diagnosis: Diagnosis) -> tuple[str, ...]:
         _speculation(diagnosis),
         f"NCCL {run.nccl_version}" if run.nccl_version else "",
         levels + known_span,
-        f"{count(run.lines, 'line')} read, {run.unread:,} unread"
-        if run.lines or diagnosis.trace is None
-        else "traces only",
+        f"{count(run.lines, 'line')} read, {run.unread:,} unread",
     )
     return tuple(piece for piece in pieces if piece)
+
+
+def traces_only(diagnosis: Diagnosis) -> bool:
+    """True when traces are all that could be read."""
+    return diagnosis.trace is not None and diagnosis.trace.match is None
 
 
 def _version(engine: str, run: RunInfo) -> str:

@@ -214,7 +214,7 @@ class StageReport:
 
 @dataclass(frozen=True, slots=True)
 class ExplainsReport:
-    """Milliseconds per token a finding can account for."""
+    """Milliseconds per token, or per cycle, that a finding can account for."""
 
     low: float
     high: float
@@ -236,6 +236,7 @@ class FindingReport:
     confirm: str | None = None
     rivals: tuple[str, ...] = ()
     explains_ms_per_token: ExplainsReport | None = None
+    explains_ms_per_cycle: ExplainsReport | None = None
     evidence: tuple[Evidence, ...] = ()
 
 

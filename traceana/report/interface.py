@@ -14,7 +14,7 @@ from traceana.report.diagnosis import Diagnosis
 
 
 class Renderer(Protocol):
-    """Draws a Diagnosis. Pure: no files, no environment, no clock."""
+    """Draws a Diagnosis, or what it says of traces. Pure: no files, no environment, no clock."""
 
     def __call__(self, diagnosis: Diagnosis, *, width: int | None, color: bool, redacted: bool) -> str:
         """The whole report, ending with a newline.
@@ -24,29 +24,29 @@ class Renderer(Protocol):
         """
 
 
-def _terminal() -> Renderer:
-    from traceana.report.terminal import render
+def _terminal() -> tuple[Renderer, Renderer]:
+    from traceana.report import terminal
 
-    return render
-
-
-def _markdown() -> Renderer:
-    from traceana.report.markdown import render
-
-    return render
+    return terminal.render, terminal.render_trace
 
 
-def _json() -> Renderer:
-    from traceana.report.jsonout import render
+def _markdown() -> tuple[Renderer, Renderer]:
+    from traceana.report import markdown
 
-    return render
+    return markdown.render, markdown.render_trace
+
+
+def _json() -> tuple[Renderer, Renderer]:
+    from traceana.report import jsonout
+
+    return jsonout.render, jsonout.render_trace
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One output format: how to load its renderer, and whether it is redacted unless told otherwise."""
+    """One output format: how to load its renderers (all of it; traces alone), and whether it is redacted by default."""
 
-    load: Callable[[], Renderer]
+    load: Callable[[], tuple[Renderer, Renderer]]
     redact: bool
 
 
@@ -59,7 +59,13 @@ FORMATS: dict[str, Format] = {
 
 
 def render(
-    diagnosis: Diagnosis, fmt: str, *, redact: bool | None = None, width: int | None = None, color: bool = False
+    diagnosis: Diagnosis,
+    fmt: str,
+    *,
+    redact: bool | None = None,
+    width: int | None = None,
+    color: bool = False,
+    traces_alone: bool = False,
 ) -> str:
     """The report of a Diagnosis as text, ending with a newline.
 
@@ -69,6 +75,7 @@ def render(
         redact: True or False; None takes the format's default (markdown on, terminal and json off).
         width: columns of the terminal report; None means 80.
         color: ANSI colours in the terminal report. The caller looks at NO_COLOR and whether stdout is a terminal.
+        traces_alone: only what the traces say (`traceana ledger`).
 
     Raises:
         TraceanaError: the format is not known.
@@ -81,4 +88,5 @@ def render(
         from traceana.report.redact import Redactor
 
         diagnosis = Redactor().diagnosis(diagnosis)
-    return row.load()(diagnosis, width=width, color=color, redacted=redacted)
+    whole, traces = row.load()
+    return (traces if traces_alone else whole)(diagnosis, width=width, color=color, redacted=redacted)

@@ -26,7 +26,7 @@ def render_document(document: object) -> str:
     return _indented(map_texts(document, _encodable))
 
 
-def render_trace(diagnosis: Diagnosis) -> str:
+def render_trace(diagnosis: Diagnosis, *, width: int | None = None, color: bool = False, redacted: bool = False) -> str:
     """The field `trace` of the Diagnosis alone, as `render` writes it; `null` when the run has no trace."""
     return _indented(map_texts(diagnosis, _encodable).trace)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from traceana.report.diagnosis import Diagnosis, FindingReport, InputReport, NotChecked
+from traceana.report.diagnosis import Diagnosis, ExplainsReport, FindingReport, InputReport, NotChecked
 from traceana.report.page import Item, Labelled, Row, Section, Table
 from traceana.report.text import FAMILIES, NONE, count, figure, letter, place, places, span, two, whole
 
@@ -46,12 +46,7 @@ def _looked(clear: tuple[str, ...]) -> str:
 
 def _item(number: int, finding: FindingReport) -> Item:
     rows: list[tuple[str, tuple[str, ...]]] = []
-    if (part := finding.explains_ms_per_token) is not None:
-        how = letter(part.provenance) or part.provenance
-        wide = part.low < 0.1 * part.high
-        size = f"up to {figure(part.high)}" if wide else span(figure(part.low), figure(part.high))
-        amount = f"{size} ms per token ({how})"
-        rows.append(("explains", (f"{amount}: {part.basis}" if part.basis else amount,)))
+    rows.append(("explains", _explains(finding)))
     rows.append(("seen in", (places(finding.evidence),) if finding.evidence else ()))
     rows.append(("why", (finding.why,) if finding.why else ()))
     rows.append(("also fits", (" · ".join(finding.rivals),) if finding.rivals else ()))
@@ -67,6 +62,24 @@ def _item(number: int, finding: FindingReport) -> Item:
         tuple(Labelled(label, texts) for label, texts in rows if texts),
         finding.evidence,
     )
+
+
+def _explains(finding: FindingReport) -> tuple[str, ...]:
+    """How much it explains: per token where that is known, with the ms per cycle behind it."""
+    known = ((finding.explains_ms_per_token, "token"), (finding.explains_ms_per_cycle, "cycle"))
+    amounts = [(_amount(part, per), part.basis) for part, per in known if part is not None]
+    if not amounts:
+        return ()
+    basis = amounts[-1][1]
+    text = ", ".join(amount for amount, _ in amounts)
+    return (f"{text}: {basis}" if basis else text,)
+
+
+def _amount(part: ExplainsReport, per: str) -> str:
+    how = letter(part.provenance) or part.provenance
+    wide = part.low < 0.1 * part.high
+    size = f"up to {figure(part.high)}" if wide else span(figure(part.low), figure(part.high))
+    return f"{size} ms per {per} ({how})"
 
 
 def startup(diagnosis: Diagnosis) -> Section | None:

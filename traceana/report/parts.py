@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from traceana.facts.model import Facts, LateRank, Spread, TraceFacts, TracePhase
+from traceana.facts.model import Facts, Spread
+from traceana.facts.trace_model import TraceFacts
 from traceana.report.diagnosis import (
     CapacityReport,
     ContextLevel,
@@ -14,8 +15,8 @@ from traceana.report.diagnosis import (
     SettingReport,
     WindowReport,
 )
-from traceana.report.trace_report import CaptureReport, LateRankReport, TracePhaseReport, TraceReport
-from traceana.rules.interface import Finding, Rule
+from traceana.report.trace_report import CaptureReport, TraceReport
+from traceana.rules.interface import Explains, Finding, Rule
 
 _MOST_SETTINGS = 600
 
@@ -121,7 +122,6 @@ def windows(facts: Facts) -> tuple[WindowReport, ...]:
 
 def finding(rule: Rule, finding: Finding, excluded: set[str]) -> FindingReport:
     """A finding, ready to draw; rivals whose own rule looked and found nothing (`excluded`) are dropped."""
-    explains = finding.explains_ms_per_token
     return FindingReport(
         code=finding.code,
         name=rule.name,
@@ -132,36 +132,27 @@ def finding(rule: Rule, finding: Finding, excluded: set[str]) -> FindingReport:
         fix=finding.fix,
         confirm=finding.confirm,
         rivals=tuple(rival for rival in finding.rivals if rival not in excluded),
-        explains_ms_per_token=None
-        if explains is None
-        else ExplainsReport(explains.low_ms, explains.high_ms, explains.provenance.value, explains.basis),
+        explains_ms_per_token=_explains(finding.explains_ms_per_token),
+        explains_ms_per_cycle=_explains(finding.explains_ms_per_cycle),
         evidence=finding.evidence,
     )
 
 
+def _explains(part: Explains | None) -> ExplainsReport | None:
+    return None if part is None else ExplainsReport(part.low_ms, part.high_ms, part.provenance.value, part.basis)
+
+
 def trace(found: TraceFacts) -> TraceReport:
     """What the traces say."""
+    same = {f.name for f in fields(TraceReport)} & {f.name for f in fields(TraceFacts)}
     return TraceReport(
-        cycles=found.cycles,
-        source=found.source,
-        provenance=found.provenance.value,
-        phases=tuple(
-            TracePhaseReport(
-                **{f.name: getattr(p, f.name) for f in fields(TracePhase) if f.name != "buckets"},
-                buckets=dict(p.buckets),
-            )
-            for p in found.phases
-        ),
-        skew=found.skew,
-        skew_provenance=found.skew_provenance.value,
-        skew_reason=found.skew_reason,
-        instances=found.instances,
-        ranks=found.ranks,
-        transfer_ms=found.transfer_ms,
-        wait_ms=found.wait_ms,
-        late=tuple(LateRankReport(**{f.name: getattr(r, f.name) for f in fields(LateRank)}) for r in found.late),
-        categories=_by_category(found.categories),
-        capture=tuple(CaptureReport(*note) for note in found.notes),
+        **{name: getattr(found, name) for name in same}
+        | {
+            "provenance": found.provenance.value,
+            "skew_provenance": found.skew_provenance.value,
+            "categories": _by_category(found.categories),
+            "capture": tuple(CaptureReport(*note) for note in found.notes),
+        }
     )
 
 

@@ -13,8 +13,10 @@ from traceana.facts.model import Evidence
 from traceana.report.compose import compose
 from traceana.report.diagnosis import Diagnosis
 from traceana.report.escape import one_line, short, visible
+from traceana.report.names import with_short_names
 from traceana.report.page import Item, Labelled, Page, Section, Table
 from traceana.report.text import place
+from traceana.report.trace_sections import trace_sections
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -47,24 +49,30 @@ def render(diagnosis: Diagnosis, *, width: int | None = None, color: bool = Fals
 
 def render_page(page: Page, *, width: int | None = None, color: bool = False, redacted: bool = False) -> str:
     """Any page as text; the arguments are those of `render`."""
-    columns = min(max(width or _DEFAULT_WIDTH, _MIN_WIDTH), _MAX_WIDTH)
-    canvas = _Canvas(columns, color)
+    canvas = _Canvas(_columns(width), color)
     _page(canvas, page)
-    if redacted:
-        canvas.blank()
-        canvas.hang("", "Redacted: names, addresses, paths, keys and prompts are replaced.", style="dim")
+    _say_redacted(canvas, redacted)
     return canvas.text()
 
 
-def render_trace(diagnosis: Diagnosis, *, width: int | None = None, color: bool = False) -> str:
-    """The section of the traces alone, as `render` draws it; empty when the run has no trace."""
-    from traceana.report.trace_tables import trace_section
+def _columns(width: int | None) -> int:
+    return min(max(width or _DEFAULT_WIDTH, _MIN_WIDTH), _MAX_WIDTH)
 
-    section = trace_section(diagnosis)
-    if section is None:
-        return ""
-    canvas = _Canvas(min(max(width or _DEFAULT_WIDTH, _MIN_WIDTH), _MAX_WIDTH), color)
-    _section(canvas, section)
+
+def _say_redacted(canvas: _Canvas, redacted: bool) -> None:
+    if redacted:
+        canvas.blank()
+        canvas.hang("", "Redacted: names, addresses, paths, keys and prompts are replaced.", style="dim")
+
+
+def render_trace(diagnosis: Diagnosis, *, width: int | None = None, color: bool = False, redacted: bool = False) -> str:
+    """The sections of the traces alone, as `render` draws them; empty when the run has no trace."""
+    canvas = _Canvas(_columns(width), color)
+    for number, section in enumerate(trace_sections(with_short_names(diagnosis))):
+        if number:
+            canvas.blank()
+        _section(canvas, section)
+    _say_redacted(canvas, redacted)
     return canvas.text()
 
 
@@ -173,7 +181,9 @@ def _section(canvas: _Canvas, section: Section) -> None:
             canvas.hang(" " * len(lead), text)
     else:
         canvas.hang(title, "", lead_style="bold", right=Text(one_line(section.aside), "dim") if section.aside else None)
-    for table in section.tables:
+    for number, table in enumerate(section.tables):
+        if number:
+            canvas.blank()
         _table(canvas, table)
     for item in section.items:
         _item(canvas, item)

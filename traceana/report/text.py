@@ -9,10 +9,14 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from traceana.facts import text as words
 from traceana.facts.model import Evidence
 from traceana.report.diagnosis import Diagnosis, Level
 
 NONE = "-"
+
+#: a number with its noun: `1 window`, `1,204 windows`
+count = words.count
 
 #: one letter per provenance, as the tables show it; the order of the legend
 LETTERS = {"measured": "m", "derived": "d", "modelled": "M", "assumed": "a"}
@@ -99,11 +103,6 @@ def duration(seconds: float | None) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86_400:.1f} days"
-
-
-def count(n: int, noun: str) -> str:
-    """A number with its noun: `1 window`, `1,204 windows`."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def letter(provenance: str | None) -> str:

@@ -4,38 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class TracePhaseReport:
-    """One phase on one rank and device. `buckets` are mean ms per cycle and add up to `window_ms`."""
-
-    rank: int | None
-    device: int | None
-    phase: str
-    cycles: int
-    host_span_ms: float | None
-    launches: float | None
-    graph_launches: float | None
-    graph_nodes: float | None
-    gpu_span_ms: float | None
-    busy_ms: float | None
-    kernel_sum_ms: float | None
-    window_ms: float | None
-    buckets: dict[str, float]
-    collectives: str | None
-    collective_ms: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class LateRankReport:
-    """How often a rank arrived last at a collective."""
-
-    rank: int | None
-    device: int | None
-    times_last: int
-    share_last: float
-    wait_caused_ms: float
-    before: str | None
+from traceana.facts.model import Spread
+from traceana.facts.trace_model import CommKernel, Copies, HostWait, JoinedCycle, LateRank, RunMatch, TracePhase
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +13,7 @@ class CaptureReport:
     """One thing wrong with a capture, what it hides, and the command that captures it right."""
 
     severity: str
+    code: str
     what: str
     consequence: str
     command: str
@@ -50,12 +21,16 @@ class CaptureReport:
 
 @dataclass(frozen=True, slots=True)
 class TraceReport:
-    """What the traces say: phases, transfer and wait of collectives, late ranks, capture quality."""
+    """What the traces say: phases, transfer and wait of collectives, late ranks, capture quality.
+
+    `whole`: the ledger of the whole capture per timeline, where no cycle was found. `match` and `joined`: how the
+    traces and a log among the inputs fit together.
+    """
 
     cycles: int
     source: str
     provenance: str
-    phases: tuple[TracePhaseReport, ...]
+    phases: tuple[TracePhase, ...]
     skew: str
     skew_provenance: str
     skew_reason: str
@@ -63,6 +38,17 @@ class TraceReport:
     ranks: int
     transfer_ms: float | None
     wait_ms: float | None
-    late: tuple[LateRankReport, ...]
+    late: tuple[LateRank, ...]
     categories: dict[str, float]
     capture: tuple[CaptureReport, ...]
+    whole: tuple[TracePhase, ...] = ()
+    cycle: Spread | None = None
+    batch: Spread | None = None
+    traced_ranks: tuple[int, ...] = ()
+    world_size: int | None = None
+    gpus: tuple[str, ...] = ()
+    waits: tuple[HostWait, ...] = ()
+    comm: tuple[CommKernel, ...] = ()
+    copies: tuple[Copies, ...] = ()
+    match: RunMatch | None = None
+    joined: JoinedCycle | None = None

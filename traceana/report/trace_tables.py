@@ -1,129 +1,157 @@
-"""The trace part of the page: capture quality first, then the cycle table, the ledger, and who waits for whom."""
+"""The tables of the traces: what the host and the GPU did per phase, where the ms of a cycle went, and by rank."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from traceana.report.diagnosis import Diagnosis
-from traceana.report.page import Labelled, Row, Section, Table
-from traceana.report.text import NONE, count, figure, letter, ms, share, whole
-from traceana.report.trace_report import CaptureReport, TracePhaseReport, TraceReport
+from traceana.facts.trace_model import Timeline, TracePhase
+from traceana.report.names import short_names
+from traceana.report.page import Row, Table
+from traceana.report.text import NONE, figure, letter, share, whole
+from traceana.report.trace_report import TraceReport
 
-_MAX_PHASES = 12
-_BUCKET_WORDS = {
+#: most columns of a table by rank
+MAX_TIMELINES = 16
+BUCKETS = {
     "compute": "compute",
     "allreduce_transfer": "allreduce transfer",
     "allreduce_unsplit": "allreduce, transfer or wait",
-    "other_comm_exposed": "other communication",
     "allreduce_wait": "allreduce wait",
+    "other_comm_exposed": "other communication",
     "copies": "copies",
     "unknown": "unknown (graph replay)",
     "launch_gap": "launch gap",
     "other_idle": "other idle",
 }
-_Column = tuple[str, Callable[[TracePhaseReport], float | None], Callable[[float | None], str]]
+_Column = tuple[str, Callable[[TracePhase], float | None], Callable[[float | None], str]]
 _SPANS: tuple[_Column, ...] = (
-    ("cycles", lambda p: p.cycles, whole),
     ("CPU span ms", lambda p: p.host_span_ms, figure),
-    ("launches", lambda p: p.launches, whole),
+    ("launches, no graph", lambda p: _less(p.launches, p.graph_launches), whole),
     ("graph launches", lambda p: p.graph_launches, whole),
     ("graph nodes", lambda p: p.graph_nodes, whole),
     ("GPU span ms", lambda p: p.gpu_span_ms, figure),
-    ("busy ms (union)", lambda p: p.busy_ms, figure),
+    ("union busy ms", lambda p: p.busy_ms, figure),
     ("kernel sum ms", lambda p: p.kernel_sum_ms, figure),
     ("collectives ms", lambda p: p.collective_ms, figure),
 )
 
 
-def trace_section(diagnosis: Diagnosis) -> Section | None:
-    """The section of the traces; None when the run has none."""
-    trace = diagnosis.trace
-    if trace is None:
-        return None
-    texts = [
-        *_capture(trace.capture),
-        Labelled("", (_skew(trace),)),
-        *_collectives(trace),
-        *_late(trace),
-        *_categories(trace),
+def _less(whole_: float | None, part: float | None) -> float | None:
+    return None if whole_ is None else whole_ - (part or 0)
+
+
+def phase_tables(trace: TraceReport) -> tuple[Table, ...]:
+    """What each phase did (medians over cycles) and where its ms went (means over cycles); both as means over ranks."""
+    by_phase: dict[str, list[TracePhase]] = {}
+    for p in trace.phases:
+        by_phase.setdefault(p.phase, []).append(p)
+    if not by_phase:
+        return ()
+    ranks = "" if max(map(len, by_phase.values())) < 2 else ", mean of ranks"
+    columns = tuple(by_phase)
+    rows = [
+        Row(label, tuple(show(_mean([value(p) for p in ps])) for ps in by_phase.values()), "m")
+        for label, value, show in _SPANS
     ]
-    shown = trace.phases[:_MAX_PHASES]
-    hidden = len(trace.phases) - len(shown)
-    aside = f"{len(shown)} of {len(trace.phases)} phase rows shown" if hidden else ""
-    lead = (
-        f"{count(trace.cycles, 'cycle')} from {trace.source} ({letter(trace.provenance)})"
-        if trace.cycles
-        else "no cycle recognised: neither ranges nor graph launches mark one"
-    )
-    tables = tuple(table for table in (_spans(shown), _ledger(shown)) if table is not None)
-    return Section("Traces", aside=aside, lead=(lead,), tables=tables, texts=tuple(texts))
-
-
-def _capture(notes: tuple[CaptureReport, ...]) -> list[Labelled]:
-    """What is wrong with the capture; notes that one and the same command cures stand together."""
-    by_command: dict[str, list[str]] = {}
-    for note in notes:
-        by_command.setdefault(note.command, []).append(f"{note.severity}: {note.what}: {note.consequence}")
-    return [Labelled("", (*lines, f"capture: {command}")) for command, lines in by_command.items()]
-
-
-def _names(phases: tuple[TracePhaseReport, ...]) -> tuple[str, ...]:
-    several = len({(p.rank, p.device) for p in phases}) > 1
-    return tuple(f"{p.phase} r{NONE if p.rank is None else p.rank}" if several else p.phase for p in phases)
-
-
-def _spans(phases: tuple[TracePhaseReport, ...]) -> Table | None:
-    if not phases:
-        return None
-    rows = [Row(label, tuple(show(value(p)) for p in phases), "m") for label, value, show in _SPANS]
     rows = [row for row in rows if any(cell != NONE for cell in row.cells)]
-    return Table("median per cycle", _names(phases), tuple(rows))
+    tables = [Table(f"median{ranks}", columns, tuple(rows))] if rows else []
+    placed = {name: [p for p in ps if p.window_ms is not None] for name, ps in by_phase.items()}
+    if any(placed.values()):
+        tables.append(_buckets(trace, placed, ranks))
+    return tuple(tables)
 
 
-def _ledger(phases: tuple[TracePhaseReport, ...]) -> Table | None:
-    """Mean ms per cycle; the buckets of a column add up to its window."""
-    phases = tuple(p for p in phases if p.window_ms is not None)
-    if not phases:
+def _buckets(trace: TraceReport, placed: dict[str, list[TracePhase]], ranks: str) -> Table:
+    """ms per cycle by phase and in all. A phase that some cycles lack counts with all cycles of its timeline."""
+    lines = {"window": [_per_cycle(trace, ps, None) for ps in placed.values()]}
+    for name, words in BUCKETS.items():
+        cells = [_per_cycle(trace, ps, name) for ps in placed.values()]
+        if any(cells):
+            lines[words] = cells
+    total = sum(lines["window"])
+    how = letter(trace.provenance)
+    rows = tuple(
+        Row(words, (*(figure(c) for c in cells), figure(sum(cells)), share(sum(cells) / total if total else None)), how)
+        for words, cells in lines.items()
+    )
+    return Table(f"ms per cycle{ranks}", (*placed, "cycle", "share"), rows)
+
+
+def _per_cycle(trace: TraceReport, phases: Sequence[TracePhase], bucket: str | None) -> float:
+    """Mean ms per cycle over all timelines of the capture."""
+    cycles = cycles_by_timeline(trace)
+    parts = [
+        (p.window_ns or 0 if bucket is None else p.bucket_ns.get(bucket, 0)) / cycles[p.timeline] / 1e6 for p in phases
+    ]
+    return sum(parts) / len(cycles)
+
+
+def cycles_by_timeline(trace: TraceReport) -> dict[Timeline, int]:
+    """Cycles of each GPU timeline."""
+    found: dict[Timeline, int] = {}
+    for p in trace.phases:
+        if p.window_ns is not None:
+            found[p.timeline] = max(found.get(p.timeline, 0), p.cycles)
+    return found
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def rank_table(trace: TraceReport) -> Table | None:
+    """The cycle of each rank, and how often it came last; None with one GPU."""
+    cycles = cycles_by_timeline(trace)
+    if len(cycles) < 2:
         return None
-    rows = [Row("window", tuple(figure(p.window_ms) for p in phases))]
-    for name, words in _BUCKET_WORDS.items():
-        if any(p.buckets.get(name) for p in phases):
-            rows.append(Row(words, tuple(figure(p.buckets.get(name)) for p in phases)))
-    return Table("ms per cycle", _names(phases), tuple(rows))
+    sums = {
+        timeline: {
+            name: sum(p.bucket_ns.get(name, 0) for p in trace.phases if p.timeline == timeline) / n / 1e6
+            for name in BUCKETS
+        }
+        for timeline, n in cycles.items()
+    }
+    return _by_timeline("ms per cycle", sums, trace)
 
 
-def _skew(trace: TraceReport) -> str:
-    if trace.skew == "inconclusive" or trace.wait_ms is None or trace.transfer_ms is None:
-        reason = trace.skew_reason or "no collective that waits for all ranks was matched"
-        return f"collectives: whether transfer or waiting dominates is not known: {reason}"
-    return (
-        f"collectives: {trace.skew}: {ms(trace.transfer_ms)} transfer, {ms(trace.wait_ms)} wait in all, over "
-        f"{count(trace.instances, 'instance')} on {count(trace.ranks, 'rank')} ({letter(trace.skew_provenance)})"
-    )
+def whole_table(trace: TraceReport) -> Table | None:
+    """The whole capture of each GPU, for captures without a cycle."""
+    if not trace.whole:
+        return None
+    sums = {p.timeline: {name: p.bucket_ns.get(name, 0) / 1e6 for name in BUCKETS} for p in trace.whole}
+    return _by_timeline("ms, whole capture", sums, trace)
 
 
-def _collectives(trace: TraceReport) -> list[Labelled]:
-    """Collectives per phase, for captures that record them on the host."""
-    seen = {p.phase: p.collectives for p in trace.phases if p.collectives}
-    return [Labelled("", (f"collectives in one {phase}: {text}",)) for phase, text in seen.items()]
+def _by_timeline(corner: str, sums: dict[Timeline, dict[str, float]], trace: TraceReport) -> Table:
+    shown = _shown(list(sums), trace)
+    columns = [sums[timeline] for timeline in shown]
+    rows = [Row("window", tuple(figure(sum(c.values())) for c in columns), "m")]
+    for name, words in BUCKETS.items():
+        if any(c[name] for c in columns):
+            rows.append(Row(words, tuple(figure(c[name]) for c in columns), "m"))
+    last = {late.rank: late.share_last for late in reversed(trace.late)}
+    if any(timeline.rank in last for timeline in shown) and trace.skew != "inconclusive":
+        rows.append(Row("last to arrive", tuple(share(last.get(t.rank, 0.0)) for t in shown), "m"))
+    remark = f"{len(shown)} of {len(sums)} shown: --format json has all" if len(shown) < len(sums) else ""
+    return Table(corner, timeline_names(shown), tuple(rows), remarks=(remark,))
 
 
-def _late(trace: TraceReport) -> list[Labelled]:
-    if not trace.late or trace.wait_ms is None or trace.skew == "inconclusive":
-        return []
-    first = trace.late[0]
-    who = f"rank {first.rank}" if first.rank is not None else f"device {first.device}"
-    ran = first.before.replace("_", " ") if first.before else "start"
-    before = f"; before that its device did: {ran}" if ran != "start" else ""
-    text = (
-        f"the others wait most for {who}: last in {share(first.share_last)} of "
-        f"{count(trace.instances, 'collective')}, {ms(first.wait_caused_ms)} of waiting caused{before}"
-    )
-    return [Labelled("", (text,))]
+def _shown(timelines: list[Timeline], trace: TraceReport) -> list[Timeline]:
+    """At most MAX_TIMELINES, the latest rank among them."""
+    late = trace.late[0].rank if trace.late else None
+    first = [t for t in timelines if t.rank == late and late is not None][:1]
+    chosen = [*first, *(t for t in timelines if t not in first)][:MAX_TIMELINES]
+    return [t for t in timelines if t in chosen]
 
 
-def _categories(trace: TraceReport) -> list[Labelled]:
-    if not trace.categories:
-        return []
-    named = ", ".join(f"{name} {share(value)}" for name, value in list(trace.categories.items())[:8])
-    return [Labelled("", (f"kernel time (sum, waiting included): {named}",))]
+def timeline_names(timelines: Sequence[Timeline]) -> tuple[str, ...]:
+    """`r0` where ranks tell them apart, else with the device, else the file's name."""
+    ranks = [t.rank for t in timelines]
+    if None not in ranks and len(set(ranks)) == len(ranks):
+        return tuple(f"r{rank}" for rank in ranks)
+    pairs = [(t.path, t.device) for t in timelines]
+    if len({path for path, _ in pairs}) == 1 and len(set(pairs)) == len(pairs):
+        return tuple(f"GPU {device}" for _, device in pairs)
+    names = short_names(path for path, _ in pairs)
+    return tuple(names[path].split(".", 1)[0] + f":{device}" for path, device in pairs)

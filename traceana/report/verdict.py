@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from traceana.facts.model import Facts, Regime
 from traceana.report.diagnosis import Level, Verdict
+from traceana.report.trace_verdict import trace_sentence
 from traceana.rules.interface import Finding
 from traceana.speculation.breakeven import break_even_accept_length
 
@@ -65,6 +66,8 @@ def verdict(facts: Facts, baseline: Facts | None, findings: Sequence[Finding]) -
         return Verdict(sentence=f"No speed to judge. {fatal.title}.", limiter="unknown")
     length = facts.acceptance.accept_length.value
     earned = facts.acceptance.tokens_per_cycle.value
+    if facts.trace is not None and facts.trace_only:
+        return Verdict(sentence=trace_sentence(facts.trace), limiter=limiter, limiter_reason=because)
     if facts.speculation.active.value is False:
         return Verdict(sentence=_plain_sentence(facts), limiter="unknown")
     matched = [

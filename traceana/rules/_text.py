@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from traceana.facts import text
 from traceana.facts.model import Evidence
+
+#: a number with its noun: `1 window`, `1,204 windows`
+count = text.count
 
 
 def num(value: float) -> str:
@@ -57,11 +61,6 @@ def listing(items: Sequence[object]) -> str:
     """An enumeration: `8`, `8 and 16`, `1, 2 and 4`."""
     words = [str(item) for item in items]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def count(n: int, noun: str) -> str:
-    """A number with its noun: `1 window`, `1,204 windows`."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def requests(running: int) -> str:

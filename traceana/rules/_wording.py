@@ -39,3 +39,10 @@ def words(*parts: str | None) -> str:
 def upper_first(text: str) -> str:
     """The text with a capital first letter, the rest untouched."""
     return text[:1].upper() + text[1:]
+
+
+def kernel(name: str) -> str:
+    """A kernel's name without `void`, template values and arguments, at most 60 characters. Still untrusted."""
+    bare = clip(name.removeprefix("void "), 200)
+    cut = min((at for at in (bare.find("<"), bare.find("(")) if at > 0), default=len(bare))
+    return clip(bare[:cut], 60)

@@ -125,4 +125,5 @@ RULE = Rule(
     check=check,
     thresholds=(NEARLY_ALL, MANY_LINES),
     engines=("sglang",),
+    asks="whether an EAGLE-3 draft runs under the EAGLE method",
 )

@@ -164,4 +164,5 @@ RULE = Rule(
     severity=Severity.CRITICAL,
     check=check,
     thresholds=(FIRST_POSITION, LATER_POSITIONS, DRAFTED, DEAD_LENGTH, MANY_LINES, FEW_LINES),
+    asks="whether the draft head is dead",
 )

@@ -211,4 +211,5 @@ RULE = Rule(
     severity=Severity.WARNING,
     check=check,
     thresholds=(LOW_RATE, SOUND_RATE, LOW_PRINTED, CONSTANT_CYCLE, ACCEPTANCE_SHARE, MIN_WINDOWS),
+    asks="whether acceptance limits throughput",
 )

@@ -138,4 +138,5 @@ RULE = Rule(
     severity=Severity.WARNING,
     check=check,
     thresholds=(COST_PER_POSITION, LONG_DRAFT, TAIL, DRAFTED),
+    asks="whether the draft is longer than it earns",
 )

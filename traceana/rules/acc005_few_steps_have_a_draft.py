@@ -135,4 +135,5 @@ RULE = Rule(
     severity=Severity.WARNING,
     check=check,
     thresholds=(FEW, LARGE_BATCH, DRAFTED),
+    asks="whether enough steps have a draft",
 )

@@ -119,4 +119,5 @@ RULE = Rule(
     severity=Severity.WARNING,
     check=check,
     thresholds=(DRIFT, MIN_SPAN, MIN_WINDOWS, LARGE_LOSS, EPLB_DROP),
+    asks="whether acceptance drops during the run",
 )

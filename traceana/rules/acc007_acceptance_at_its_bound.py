@@ -110,4 +110,5 @@ RULE = Rule(
     severity=Severity.WARNING,
     check=check,
     thresholds=(MIN_LINES, MIN_SHARE, DRAFTED, DRAFTED_SINGLE),
+    asks="whether acceptance sits at its bound",
 )

@@ -116,4 +116,5 @@ RULE = Rule(
     severity=Severity.WARNING,
     check=check,
     thresholds=(FULL, MIN_WINDOWS),
+    asks="whether the KV pool is full",
 )

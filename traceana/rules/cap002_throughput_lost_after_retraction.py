@@ -140,4 +140,5 @@ RULE = Rule(
     severity=Severity.CRITICAL,
     check=check,
     thresholds=(RECOVERED, LOST, SAME_LOAD, PREEMPTING),
+    asks="whether retractions cost throughput",
 )

@@ -192,4 +192,5 @@ RULE = Rule(
     severity=Severity.WARNING,
     check=check,
     thresholds=(MIN_WINDOWS, DRIP, NEARLY_FULL, FULL),
+    asks="whether requests queue at a running cap",
 )

@@ -114,4 +114,11 @@ def _advice(asked: int | None, steps: int | None) -> str:
     )
 
 
-RULE = Rule("CFG001", "draft-tokens-changed-by-topk-1", Severity.WARNING, check, engines=("sglang",))
+RULE = Rule(
+    "CFG001",
+    "draft-tokens-changed-by-topk-1",
+    Severity.WARNING,
+    check,
+    engines=("sglang",),
+    asks="whether the number of draft tokens was changed",
+)

@@ -100,4 +100,11 @@ def _finding(facts: Facts, incident: Incident, confidence: Confidence) -> Findin
     )
 
 
-RULE = Rule("CFG002", "incomplete-speculative-arguments", Severity.CRITICAL, check, engines=("sglang",))
+RULE = Rule(
+    "CFG002",
+    "incomplete-speculative-arguments",
+    Severity.CRITICAL,
+    check,
+    engines=("sglang",),
+    asks="whether the speculative arguments are complete",
+)

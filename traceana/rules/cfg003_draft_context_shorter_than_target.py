@@ -87,4 +87,11 @@ def _finding(facts: Facts, found: list[Incident]) -> Finding:
     )
 
 
-RULE = Rule("CFG003", "draft-context-shorter-than-target", Severity.CRITICAL, check, engines=("sglang",))
+RULE = Rule(
+    "CFG003",
+    "draft-context-shorter-than-target",
+    Severity.CRITICAL,
+    check,
+    engines=("sglang",),
+    asks="whether the drafter's context is long enough",
+)

@@ -166,4 +166,6 @@ def _pcie_ipc(facts: Facts, reason: _Reason) -> tuple[str, ...]:
     )
 
 
-RULE = Rule("COM001", "custom-allreduce-refused-on-pcie", Severity.WARNING, check)
+RULE = Rule(
+    "COM001", "custom-allreduce-refused-on-pcie", Severity.WARNING, check, asks="whether custom allreduce is refused"
+)

@@ -179,4 +179,6 @@ def _finding(facts: Facts, refused: tuple[_Refused, ...]) -> Finding:
     )
 
 
-RULE = Rule("COM002", "collective-flag-not-in-effect", Severity.WARNING, check)
+RULE = Rule(
+    "COM002", "collective-flag-not-in-effect", Severity.WARNING, check, asks="whether the collective flags took effect"
+)

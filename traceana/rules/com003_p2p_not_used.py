@@ -126,4 +126,4 @@ def _finding(facts: Facts, title: str, confidence: Confidence, evidence: tuple[E
     )
 
 
-RULE = Rule("COM003", "p2p-not-used", Severity.WARNING, check)
+RULE = Rule("COM003", "p2p-not-used", Severity.WARNING, check, asks="whether NCCL uses P2P")

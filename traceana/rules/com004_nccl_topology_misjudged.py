@@ -132,4 +132,11 @@ def _finding(facts: Facts, graphs: list[_Graph]) -> Finding:
     )
 
 
-RULE = Rule("COM004", "nccl-topology-misjudged", Severity.WARNING, check, thresholds=(SLOW_GBPS,))
+RULE = Rule(
+    "COM004",
+    "nccl-topology-misjudged",
+    Severity.WARNING,
+    check,
+    thresholds=(SLOW_GBPS,),
+    asks="whether NCCL judges the topology right",
+)

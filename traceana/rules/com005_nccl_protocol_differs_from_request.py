@@ -151,4 +151,10 @@ def _finding(facts: Facts, setting: str, differing: list[str]) -> Finding:
     )
 
 
-RULE = Rule("COM005", "nccl-protocol-differs-from-request", Severity.WARNING, check)
+RULE = Rule(
+    "COM005",
+    "nccl-protocol-differs-from-request",
+    Severity.WARNING,
+    check,
+    asks="whether NCCL runs the protocol asked for",
+)

@@ -198,4 +198,5 @@ RULE = Rule(
     severity=Severity.WARNING,
     check=check,
     thresholds=(GOOD_TOKENS, LONG_CYCLE, SMALL_GAIN, CYCLE_SHARE, SPREAD, MIN_VARIANCE_WINDOWS),
+    asks="whether the cycle limits throughput",
 )

@@ -183,4 +183,5 @@ RULE = Rule(
     severity=Severity.CRITICAL,
     check=check,
     thresholds=(LEAST_LOSS, RUN_TO_RUN, STEADY, DEEP_LOSS),
+    asks="whether the run is below break-even",
 )

@@ -258,4 +258,5 @@ RULE = Rule(
     severity=Severity.CRITICAL,
     check=check,
     thresholds=(JUMP, MAX_TOKENS, CONTRAST),
+    asks="whether a step's cost jumps at some batch size",
 )

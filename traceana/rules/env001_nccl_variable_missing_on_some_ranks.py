@@ -175,4 +175,10 @@ def _size(gap: _Gap) -> str:
     return f"What {gap.name} costs was not sized."
 
 
-RULE = Rule("ENV001", "nccl-variable-missing-on-some-ranks", Severity.WARNING, check)
+RULE = Rule(
+    "ENV001",
+    "nccl-variable-missing-on-some-ranks",
+    Severity.WARNING,
+    check,
+    asks="whether the NCCL variables reached all ranks",
+)

@@ -77,4 +77,11 @@ def _finding(facts: Facts, rows: tuple[Setting, ...]) -> Finding:
     )
 
 
-RULE = Rule("ENV002", "unknown-engine-variable", Severity.WARNING, check, engines=("vllm",))
+RULE = Rule(
+    "ENV002",
+    "unknown-engine-variable",
+    Severity.WARNING,
+    check,
+    engines=("vllm",),
+    asks="whether the engine knows all its variables",
+)

@@ -105,4 +105,4 @@ def _finding(facts: Facts, wrong: list[_Wrong]) -> Finding:
     )
 
 
-RULE = Rule("ENV003", "misspelt-nccl-variable", Severity.WARNING, check)
+RULE = Rule("ENV003", "misspelt-nccl-variable", Severity.WARNING, check, asks="whether an NCCL variable is misspelt")

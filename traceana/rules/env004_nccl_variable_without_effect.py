@@ -173,4 +173,11 @@ def _finding(facts: Facts, idle: list[_Idle], costly: str | None) -> Finding:
     )
 
 
-RULE = Rule("ENV004", "nccl-variable-without-effect", Severity.INFO, check, thresholds=(HIGH_LOAD,))
+RULE = Rule(
+    "ENV004",
+    "nccl-variable-without-effect",
+    Severity.INFO,
+    check,
+    thresholds=(HIGH_LOAD,),
+    asks="whether the NCCL variables have an effect",
+)

@@ -150,4 +150,10 @@ def _finding(facts: Facts, found: list[_Overwritten]) -> Finding:
     )
 
 
-RULE = Rule("ENV005", "nccl-variable-overwritten-by-engine", Severity.WARNING, check)
+RULE = Rule(
+    "ENV005",
+    "nccl-variable-overwritten-by-engine",
+    Severity.WARNING,
+    check,
+    asks="whether the engine overwrites NCCL variables",
+)

@@ -284,4 +284,5 @@ RULE = Rule(
     severity=Severity.WARNING,
     check=check,
     thresholds=(EAGER_SHARE, MIN_WINDOWS, NONE_SHARE),
+    asks="whether the running batch replays a CUDA graph",
 )

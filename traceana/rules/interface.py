@@ -31,7 +31,7 @@ class Confidence(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Explains:
-    """How much of the time per token the cause can account for, as a range."""
+    """How much of the time per token, or per cycle, the cause can account for, as a range."""
 
     low_ms: float
     high_ms: float
@@ -53,6 +53,7 @@ class Finding:
     confirm: str | None = None  # one command or one more input that would settle it
     rivals: tuple[str, ...] = ()  # other explanations of the same evidence: rule codes or plain words
     explains_ms_per_token: Explains | None = None
+    explains_ms_per_cycle: Explains | None = None  # where the tokens of a cycle are not known, or beside them
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class CannotTell:
 
     reason: str
     capture: str  # the command or setting that would show it
+    what: str | None = None  # said once for all rules that answer alike, in place of what each of them asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +104,5 @@ class Rule:
     check: Callable[[Facts, Facts | None], Outcome]
     thresholds: tuple[Threshold, ...] = ()
     engines: tuple[str, ...] = ("sglang", "vllm")
+    asks: str = ""  # what stays open when it cannot tell, as a reader would put it: "whether NCCL uses P2P"
+    needs: str = "log"  # log | trace: without it the rule is not asked at all

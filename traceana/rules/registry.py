@@ -10,7 +10,20 @@ from functools import cache
 
 from traceana import rules as _package
 from traceana.facts.model import Facts
-from traceana.rules.interface import NotApplicable, Outcome, Rule
+from traceana.rules.interface import CannotTell, NotApplicable, Outcome, Rule
+
+#: what rules about a log answer when traces are all there is, and the other way round
+NO_LOG = CannotTell(
+    "no log is among the inputs",
+    "give the server's own log, from its first line on, beside the traces",
+    "load levels, acceptance, settings, NCCL's own words, incidents",
+)
+NO_TRACE = CannotTell(
+    "no trace is among the inputs",
+    "profile 100 cycles on every rank and give the traces beside the log",
+    "compute, allreduce transfer and waiting, launch gaps, host waits and copies inside the cycle",
+)
+NOTHING_TO_TRACE = NotApplicable("no trace is among the inputs, and the log shows no cycle to look into")
 
 _MODULE = re.compile(r"[a-z]{3}\d{3}_[a-z0-9_]+")
 
@@ -70,12 +83,19 @@ def doc(rule: Rule) -> RuleDoc:
 
 
 def run_all(facts: Facts, baseline: Facts | None = None) -> tuple[tuple[Rule, Outcome], ...]:
-    """Every rule's outcome for a run, by code. A rule of other engines than the run's does not apply."""
+    """Every rule's outcome for a run, by code.
+
+    A rule of other engines than the run's does not apply; one whose kind of input is missing cannot tell.
+    """
     engine = facts.identity.engine.value
 
     def outcome(rule: Rule) -> Outcome:
         if engine is not None and engine not in rule.engines:
             return NotApplicable(f"a rule for {' and '.join(rule.engines)}")
+        if rule.needs == "trace" and facts.trace is None:
+            return NO_TRACE if facts.cycle.total_ms.known else NOTHING_TO_TRACE
+        if rule.needs == "log" and facts.trace_only:
+            return NO_LOG
         return rule.check(facts, baseline)
 
     return tuple((rule, outcome(rule)) for rule in rules())

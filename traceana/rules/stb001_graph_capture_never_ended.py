@@ -159,4 +159,11 @@ def _fixes(facts: Facts, jit: bool) -> tuple[str, ...]:
     return (*compiling, *hanging, *p2p) if jit else (*hanging, *compiling, *p2p)
 
 
-RULE = Rule("STB001", "graph-capture-never-ended", Severity.CRITICAL, check, thresholds=(LONG_SILENCE,))
+RULE = Rule(
+    "STB001",
+    "graph-capture-never-ended",
+    Severity.CRITICAL,
+    check,
+    thresholds=(LONG_SILENCE,),
+    asks="whether graph captures ended",
+)

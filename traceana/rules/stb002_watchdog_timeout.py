@@ -201,4 +201,4 @@ def _rivals(facts: Facts, stacks: tuple[_Stack, ...], odd: tuple[_Stack, ...]) -
     )
 
 
-RULE = Rule("STB002", "watchdog-timeout", Severity.CRITICAL, check)
+RULE = Rule("STB002", "watchdog-timeout", Severity.CRITICAL, check, asks="whether a watchdog fired")

@@ -165,4 +165,4 @@ def _draft_tokens(facts: Facts, known: KnownText | None) -> str:
     return f" This run drafts {count(k, 'token')} per cycle."
 
 
-RULE = Rule("STB003", "engine-died", Severity.CRITICAL, check)
+RULE = Rule("STB003", "engine-died", Severity.CRITICAL, check, asks="whether an engine process died")

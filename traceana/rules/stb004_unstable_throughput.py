@@ -168,4 +168,5 @@ RULE = Rule(
     severity=Severity.WARNING,
     check=check,
     thresholds=(SPREAD, STEP, TREND, TREND_SPAN, MIN_WINDOWS, TREND_WINDOWS, BY_ACCEPTANCE),
+    asks="whether throughput is stable",
 )

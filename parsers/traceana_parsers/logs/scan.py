@@ -35,10 +35,14 @@ _SHAPE_LINES = 4000
 _MAX_GLUED = 20_000  # glued lines taken apart per block; beyond that only the first record of each is read
 _UTF16 = "UTF-16 text; convert it first: iconv -f UTF-16 -t UTF-8"
 
+_SQLITE = "; of an Nsight report give: nsys export --type sqlite rep.nsys-rep"
 _NOT_LOGS = (
     (b"SQLite format 3", "an SQLite file; give the file itself, not its bytes through a pipe"),
     (b"PAR1", "a Parquet file; give the store's folder instead"),
-    (b"ARROW1", "an Arrow file, which this version does not read"),
+    (b"ARROW1", f"an Arrow file that is no table of an Nsight export{_SQLITE}"),
+    (b"\xff\xff\xff\xff", f"an Arrow stream that is no table of an Nsight export{_SQLITE}"),
+    (b"\x89HDF\r\n", f"an HDF5 file{_SQLITE}"),
+    (b'{"data":[', f"an Nsight Systems export as JSON, which is not read{_SQLITE}"),
     (b"PK\x03\x04", "a zip archive; unpack it and give the files inside"),
     (b"\x7fELF", "a program, not a log"),
     (b"%PDF", "a PDF, not a log"),

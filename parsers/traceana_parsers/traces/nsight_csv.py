@@ -60,6 +60,7 @@ UNITS = {
 #: lines between reports: progress of nsys, titles, blank lines
 _BETWEEN = re.compile(
     rb"^(?:Processing \[.*|SKIPPED: .*|Generating SQLite .*|Using .*\.sqlite.*|Exporting .*|Importing .*|NOTICE: .*|"
+    rb"[ \t]*(?:It is assumed file was previously|Consider using --force-export).*|"
     rb"WARNING: .*|\[\d+/\d+\] .*| ?\*\* .*|[ \t]*)\r?(?:\n|\Z)",
     re.MULTILINE,
 )

@@ -79,7 +79,7 @@ _READERS: tuple[tuple[re.Pattern[bytes], re.Pattern[str], Callable[[Opened], Rea
 )
 #: what `nsys stats` prints before a report, or a first line of several names with units as it writes them
 _STATS = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:Processing \[|SKIPPED: |Generating SQLite|\*\* |"
+    rb"(?:\xef\xbb\xbf)?\s*(?:Processing \[|SKIPPED: |NOTICE: |Generating SQLite|\*\* |"
     rb"(?:\"?[A-Z][A-Za-z]+(?: [A-Za-z]+){0,3}(?: ?\([%A-Za-z]+\))?\"?(?:[,;\t|]|  +)){2})"
 )
 

@@ -76,6 +76,9 @@ def test_rows_per_launch_shape_of_2022_are_added_up(tmp_path: Path) -> None:
 
 def test_captured_output_with_several_reports_is_taken_apart(tmp_path: Path) -> None:
     text = (
+        "NOTICE: Existing SQLite export found: rep.sqlite\n"
+        "        It is assumed file was previously exported from: rep.nsys-rep\n"
+        "        Consider using --force-export=true if needed.\n\n"
         "Generating SQLite file rep.sqlite from rep.nsys-rep\n"
         "Processing [rep.sqlite] with [/opt/nsight/reports/cuda_api_sum.py]... \n"
         "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"

@@ -1,0 +1,201 @@
+"""What the traces of a run say, as plain data; how traces and log fit together is in `RunMatch` and `JoinedCycle`.
+
+Times are milliseconds unless the name says ns. A timeline is one GPU as one process of one file sees it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from traceana.attribution.model import MIN_CYCLES
+from traceana.facts.model import Provenance, Spread
+
+#: formats of input files that hold a profiler's events, not a server's words
+TRACE_FORMATS = ("kineto", "nsight", "nsight_stats")
+#: from so many cycles on their mean says something
+ENOUGH_CYCLES = MIN_CYCLES
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """What names one GPU timeline, or one rank without a GPU."""
+
+    path: str
+    rank: int | None
+    device: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TracePhase:
+    """One phase on one timeline: medians over cycles of what host and GPU did, and the ledger.
+
+    `buckets` are mean ms per cycle and add up to `window_ms`; `bucket_ns` are the exact sums over the `cycles`, and so
+    is `beside`: ns that another bucket holds already. Without GPU events only the host's figures are known.
+    """
+
+    rank: int | None
+    device: int | None
+    phase: str
+    cycles: int
+    path: str = ""
+    host_span_ms: float | None = None
+    launches: float | None = None
+    graph_launches: float | None = None
+    graph_nodes: float | None = None
+    gpu_span_ms: float | None = None
+    busy_ms: float | None = None
+    kernel_sum_ms: float | None = None
+    window_ms: float | None = None
+    buckets: dict[str, float] = field(default_factory=dict)
+    window_ns: int | None = None
+    bucket_ns: dict[str, int] = field(default_factory=dict)
+    beside: dict[str, int] = field(default_factory=dict)
+    collectives: str | None = None  # host-side collectives per phase, e.g. "17 all_reduce, 1 all_gather"
+    collective_ms: float | None = None
+
+    @property
+    def timeline(self) -> Timeline:
+        """The timeline it is of."""
+        return Timeline(self.path, self.rank, self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class LateRank:
+    """How often one rank arrived last at a collective, and the waiting this caused on the others."""
+
+    rank: int | None
+    device: int | None
+    times_last: int
+    share_last: float
+    wait_caused_ms: float
+    before: str | None  # busy, launch_gap, idle or start: what its device did before, by the wait caused
+    before_share: float | None = None  # share of the wait caused that `before` explains
+    before_name: str | None = None  # untrusted: the operation that ran up to the collective, where it was busy
+
+
+@dataclass(frozen=True, slots=True)
+class HostWait:
+    """A call in which the host waits for the GPU, inside cycles of one timeline."""
+
+    timeline: Timeline
+    call: str
+    calls: int
+    cycles: int
+    cycles_waiting: int
+    call_ms: float  # in all
+    idle_ms: float  # of the GPU afterwards, in all
+
+
+@dataclass(frozen=True, slots=True)
+class CommKernel:
+    """Communication kernels inside cycles of one timeline that were done alike."""
+
+    timeline: Timeline
+    phase: str
+    collective: str
+    library: str | None
+    bytes: int | None
+    group_size: int | None
+    grid_x: int | None
+    block_x: int | None
+    instances: int
+    total_ms: float  # waiting included
+    shortest_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Memory operations of one direction inside cycles of one timeline."""
+
+    timeline: Timeline
+    phase: str
+    kind: str
+    copies: int
+    total_ms: float
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunMatch:
+    """Whether the traces were captured from the run that the log is of.
+
+    `verdict`: same | different | unknown. `how`: what speaks for it, `against`: what speaks against it, in words.
+    `clock`: how the log's clock was related to UTC. `start`, `end`: the capture on the log's clock, where known.
+    """
+
+    verdict: str
+    how: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    clock: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedCycle:
+    """The log's cycle beside the traced one (medians). `ratio`: traced / log.
+
+    `split`: the log's ms by phase and bucket, in the shares of the traced cycles; empty where they are not the same
+    cycles (another load, too different a length). `doubts` say what contradicts; nothing is ever averaged over the two.
+    """
+
+    log_ms: float
+    log_source: str
+    log_running: int | None
+    trace_ms: float
+    trace_batch: float | None  # median number of requests in the traced cycles, where annotations say it
+    ratio: float
+    split: dict[str, dict[str, float]] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFacts:
+    """What the traces of a run say.
+
+    `whole`: the ledger of the whole capture per timeline, phase `capture`, where no cycle was found. `cycle`: length of
+    the cycles on the GPU, over all timelines. `batch`: requests per cycle, where annotations say it.
+    """
+
+    cycles: int
+    source: str
+    provenance: Provenance
+    phases: tuple[TracePhase, ...]
+    skew: str  # transfer-dominated, skew-dominated, mixed or inconclusive
+    skew_provenance: Provenance
+    skew_reason: str
+    instances: int
+    ranks: int
+    transfer_ms: float | None
+    wait_ms: float | None
+    late: tuple[LateRank, ...]
+    categories: tuple[tuple[str, str, float], ...]  # family, category, share of kernel time
+    notes: tuple[tuple[str, str, str, str, str], ...]  # severity, code, what, consequence, command
+    whole: tuple[TracePhase, ...] = ()
+    cycle: Spread | None = None
+    batch: Spread | None = None
+    engine: str | None = None  # whose annotations the traces hold
+    traced_ranks: tuple[int, ...] = ()
+    world_size: int | None = None
+    gpus: tuple[str, ...] = ()  # names, each once
+    tool: str | None = None
+    waits: tuple[HostWait, ...] = ()
+    comm: tuple[CommKernel, ...] = ()
+    copies: tuple[Copies, ...] = ()
+    match: RunMatch | None = None  # None: no log among the inputs
+    joined: JoinedCycle | None = None
+
+    @property
+    def on_gpu(self) -> tuple[TracePhase, ...]:
+        """Phases with a ledger."""
+        return tuple(p for p in self.phases if p.window_ns is not None)
+
+    @property
+    def timelines(self) -> tuple[Timeline, ...]:
+        """GPU timelines with cycles, in the order of their phases."""
+        return tuple(dict.fromkeys(p.timeline for p in self.on_gpu))
+
+    def cycles_of(self, timeline: Timeline) -> int:
+        """Cycles of one timeline."""
+        return max((p.cycles for p in self.on_gpu if p.timeline == timeline), default=0)

@@ -1,0 +1,56 @@
+"""The answer in one line where traces are all there is: how long a cycle is and what most of it goes to."""
+
+from __future__ import annotations
+
+from traceana.facts.text import count
+from traceana.facts.trace_model import TraceFacts, TracePhase
+
+_WORDS = {
+    "compute": "compute",
+    "allreduce_transfer": "allreduce transfer",
+    "allreduce_unsplit": "allreduce (transfer or waiting)",
+    "allreduce_wait": "waiting for late ranks",
+    "other_comm_exposed": "other communication",
+    "copies": "copies",
+    "unknown": "graph replays traced without their kernels",
+    "launch_gap": "launch gaps",
+    "other_idle": "other idle time",
+}
+_MOST = 4
+_LEAST_SHARE = 0.03
+
+
+def trace_sentence(trace: TraceFacts) -> str:
+    """What the traces alone can say, with the window it is of."""
+    if trace.on_gpu and trace.cycle is not None:
+        on = count(len(trace.timelines), "GPU")
+        cycles = "1 cycle" if trace.cycles == 1 else f"median of {trace.cycles:,} cycles"
+        return f"A cycle takes {trace.cycle.median:.1f} ms on the GPU ({cycles} on {on}): {_shares(trace.on_gpu)}."
+    if trace.whole:
+        longest = max((p.window_ms or 0.0) for p in trace.whole) / 1e3
+        on = count(len(trace.whole), "GPU")
+        return (
+            f"No cycle in these traces. Of the whole capture (up to {longest:.3g} s on {on}): {_shares(trace.whole)}."
+        )
+    if trace.phases:
+        spans = ", ".join(f"{phase} {ms:.1f} ms" for phase, ms in _host(trace.phases).items())
+        return f"The traces hold no GPU event. On the host a cycle has: {spans} (median of {trace.cycles:,} cycles)."
+    return "The traces hold neither a cycle nor GPU work with times: nothing can be said about speed."
+
+
+def _shares(phases: tuple[TracePhase, ...]) -> str:
+    """The largest buckets as shares of all windows together."""
+    total = sum(p.window_ns or 0 for p in phases)
+    sums = {name: sum(p.bucket_ns.get(name, 0) for p in phases) for name in _WORDS}
+    ordered = sorted(sums.items(), key=lambda item: -item[1])[:_MOST]
+    named = [f"{100 * ns / total:.0f} % {_WORDS[name]}" for name, ns in ordered if total and ns >= _LEAST_SHARE * total]
+    return ", ".join(named) or "nothing"
+
+
+def _host(phases: tuple[TracePhase, ...]) -> dict[str, float]:
+    """Median host span of each phase, mean over the ranks."""
+    spans: dict[str, list[float]] = {}
+    for p in phases:
+        if p.host_span_ms is not None:
+            spans.setdefault(p.phase, []).append(p.host_span_ms)
+    return {phase: sum(values) / len(values) for phase, values in spans.items()}
