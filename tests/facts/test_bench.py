@@ -156,7 +156,13 @@ def test_two_tables_of_a_file_keep_their_series_apart() -> None:
 
 def test_rows_that_only_their_words_tell_apart_are_no_repeats() -> None:
     rows = [
-        {"tool": "table", "series": "ar", "speculative": False, "output_tps": tps, "label": f"single request, {n} tokens"}
+        {
+            "tool": "table",
+            "series": "ar",
+            "speculative": False,
+            "output_tps": tps,
+            "label": f"single request, {n} tokens",
+        }
         for n, tps in ((256, 26.1), (1024, 26.4))
     ]
     assert [point.label for point in points(rows)] == ["single request, 1024 tokens", "single request, 256 tokens"]

@@ -197,12 +197,12 @@ def _plain(block: SweepBlock, of: str) -> list[Section]:
 
 def _advice(block: SweepBlock, of: str) -> list[Section]:
     advice = block.advice
-    return _brief(
-        (f"Use{of}", [advice.words]),
-        ("Setting", [advice.setting or "", advice.where or ""]),
-        ("Beware" if advice.setting else "Setting", advice.caveats),
-        ("Untested", advice.untested),
-    )
+    setting = [Section("Setting", lead=(f"{advice.where}:",), code=advice.setting)] if advice.setting else []
+    return [
+        *_brief((f"Use{of}", [advice.words])),
+        *setting,
+        *_brief(("Beware" if advice.setting else "Setting", advice.caveats), ("Untested", advice.untested)),
+    ]
 
 
 def _notes(notes: Sequence[str]) -> list[Section]:
