@@ -230,10 +230,15 @@ def _unmeasured(found: Sequence[LoadSpan]) -> list[str]:
     return [f"{named} users, between the loads measured: there the setting of the next load above is taken"]
 
 
+_MOST_VERDICTS = 3
+
+
 def _headline(blocks: Sequence[SweepBlock]) -> str:
-    """The verdict over all blocks: that of the only one, or each with its name."""
+    """The verdict of the only block, or of the first ones by name."""
     if not blocks:
         return "No load was measured both with speculation and without."
     if len(blocks) == 1:
         return blocks[0].verdict
-    return "Several set-ups or contexts were measured: a verdict stands with each."
+    named = [f"{sweep_words.block(block)}: {block.verdict}" for block in blocks[:_MOST_VERDICTS]]
+    more = len(blocks) - len(named)
+    return " ".join(named) + (f" {more} more below." if more else "")

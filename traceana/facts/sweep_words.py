@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from traceana.facts.sweep_model import DraftRow, LoadSpan, PlainNeed, StepCliff, SweepCrossing, SweepLevel
+from traceana.facts.sweep_model import DraftRow, LoadSpan, PlainNeed, StepCliff, SweepBlock, SweepCrossing, SweepLevel
 
 _WORDS = {
     "pays": "pays at {loads}",
@@ -34,6 +34,12 @@ def verdict(levels: Sequence[SweepLevel]) -> str:
         at = f" at {loads(waiting, levels)}" if any(level.load for level in waiting) else ""
         text = f"{text} Requests queue{at}: {_span(rates)} in throughput{per_user}; no verdict on drafting.".strip()
     return text
+
+
+def block(found: SweepBlock) -> str:
+    """The block's name: its series and its context length, where it has them."""
+    context = f"context {found.context_tokens:,.0f}" if found.context_tokens is not None else ""
+    return ", ".join(piece for piece in (found.name, context) if piece) or "the inputs"
 
 
 def _queues(level: SweepLevel) -> bool:
