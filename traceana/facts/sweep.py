@@ -183,7 +183,7 @@ def _advice(
     untested = [*_untested(every), *_undecided(usable), *_unmeasured(found), *sweep_words.foretold(drafts)]
     if len(found) < 2:  # one setting for all loads needs no schedule
         return SweepAdvice(found, sweep_words.spans(found), untested=tuple(untested))
-    tree = any("topk" in (level.spec.draft or "") for level in usable)
+    tree = any("/" in (level.spec.draft or "") for level in usable)
     engine, version = who.engine or base.engine, who.version or base.version
     made = sweep_engine.setting(engine, version, who.method, tree, found)
     return SweepAdvice(found, sweep_words.spans(found), made.text, made.where, made.caveats, tuple(untested))
@@ -206,6 +206,8 @@ def _choice(level: SweepLevel) -> str | None:
 
 
 def _untested(every: Sequence[SweepLevel]) -> list[str]:
+    if all(level.spec.queueing or level.baseline.queueing for level in every):
+        return []
     drafts = {level.spec.draft for level in every}
     if len(drafts) != 1:
         return []
