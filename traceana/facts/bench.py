@@ -83,7 +83,8 @@ def _without_twins(rows: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
     richness = pl.sum_horizontal(pl.all().exclude("attrs").is_not_null().cast(pl.Int32))
-    key = [*_KEY, "requests", "output_tokens"]
+    unsaid = ("context_tokens", "output_length")  # one of the two may leave them out
+    key = [*(name for name in _KEY if name not in unsaid), "requests", "output_tokens"]
     ranked = (
         rows.with_row_index("_at")
         .with_columns(richness.alias("_rich"))

@@ -122,7 +122,9 @@ def _block(pair: sweep_sides.Pairing, who: SetUp, base_who: SetUp) -> SweepBlock
     spec, base = sweep_sides.merged(pair.spec), sweep_sides.merged(pair.baseline)
     base = tuple(replace(p, speculative=False) for p in base)
     every, unpaired = sweep_levels.levels(spec, base)
-    chosen, others = curves.best_levels(every)
+    best, others = curves.best_levels(every)
+    chosen = curves.named_apart(best)
+    curve = curves.loads_only(chosen)
     spec_sides = [(p.concurrency, sweep_levels.side(p)) for p in spec]
     base_sides = [(p.concurrency, sweep_levels.side(p)) for p in base]
     one_draft = len({one.draft for _, one in spec_sides}) == 1
@@ -130,8 +132,8 @@ def _block(pair: sweep_sides.Pairing, who: SetUp, base_who: SetUp) -> SweepBlock
         *(curves.cliff_facts(spec_sides, "speculation") if one_draft else ()),
         *curves.cliff_facts(base_sides, "baseline"),
     )
-    spec_scaling = curves.scaling_of([(level.load, level.spec) for level in chosen])
-    base_scaling = curves.scaling_of(base_sides)
+    spec_scaling = curves.scaling_of([(level.load, level.spec) for level in curve])
+    base_scaling = curves.scaling_of(_one_per_load(base_sides, curve))
     efficiency = [dict(s.efficiency) if s is not None else {} for s in (spec_scaling, base_scaling)]
     chosen = [sweep_levels.with_efficiency(level, *efficiency) for level in chosen]
     drafts = curves.draft_rows(every, base_sides)
@@ -154,6 +156,13 @@ def _block(pair: sweep_sides.Pairing, who: SetUp, base_who: SetUp) -> SweepBlock
         advice=_advice(chosen, every, drafts, who, base_who),
         notes=(*sweep_words.shared_cliff(cliffs, found), *sweep_words.flat_acceptance(chosen), *_unpaired(unpaired)),
     )
+
+
+def _one_per_load(sides: Sequence[curves.Located], curve: Sequence[SweepLevel]) -> list[curves.Located]:
+    """The baseline at the loads of the curve, and where it alone was measured."""
+    paired = {level.load for level in curve}
+    alone = {load: one for load, one in sides if load not in paired}
+    return [*((level.load, level.baseline) for level in curve), *alone.items()]
 
 
 def _name(pair: sweep_sides.Pairing) -> str:

@@ -83,7 +83,7 @@ def loads(these: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> str:
         if len(these) > _MOST_LOADS:
             text += f" and {len(these) - _MOST_LOADS} more loads"
     if all(level.load is not None for level in these):
-        return f"{text} user{'' if text == '1' else 's'}"
+        return f"{text} user{'' if text == '1' else 's'}{' (output tokens)' if '(' in text else ''}"
     return "the load measured" if text == "-" else text
 
 

@@ -123,7 +123,7 @@ def _gathered(levels: Sequence[SweepLevel]) -> list[str]:
     for level in levels:
         for note in level.notes:
             by_note.setdefault(note, []).append(level.label)
-    return [f"at {', '.join(labels)}: {note}" for note, labels in by_note.items()]
+    return [note if labels == ["-"] else f"at {', '.join(labels)}: {note}" for note, labels in by_note.items()]
 
 
 def _ceilings(block: SweepBlock) -> list[str]:

@@ -105,7 +105,9 @@ def level_table(block: SweepBlock, brief: bool) -> Table | None:
 
 
 def _corner(levels: Sequence[SweepLevel]) -> str:
-    return "users" if all(level.load is not None for level in levels) else "load"
+    if any(level.load is None for level in levels):
+        return "load"
+    return "users (output tokens)" if any("(" in level.label for level in levels) else "users"
 
 
 def thinned(levels: Sequence[SweepLevel]) -> Sequence[SweepLevel]:
