@@ -30,7 +30,7 @@ def scrapes(*values: float, name: str = "vllm:generation_tokens_total") -> list[
 
 def test_a_result_written_twice_counts_once_and_the_richer_one_stays() -> None:
     found = conditions(
-        tables([{**RESULT, "temperature": 0.0, "file_id": 0}, {**RESULT, "file_id": 1, "duration_s": 10.02}])
+        tables([{**RESULT, "temperature": 0.0, "file_id": 0}, {**RESULT, "file_id": 1, "duration_s": 10.002}])
     )
     (load,) = found.loads
     assert load.temperature == 0.0

@@ -5,6 +5,7 @@ A point that nobody can use (no throughput, no time per token, no step) is left 
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from traceana.facts import bench_acceptance as acceptance
@@ -82,7 +83,8 @@ def _without_twins(rows: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
     richness = pl.sum_horizontal(pl.all().exclude("attrs").is_not_null().cast(pl.Int32))
-    key = [*_KEY, "requests", "output_tokens"]
+    unsaid = ("context_tokens", "output_length")  # one of the two may leave them out
+    key = [*(name for name in _KEY if name not in unsaid), "requests", "output_tokens"]
     ranked = (
         rows.with_row_index("_at")
         .with_columns(richness.alias("_rich"))
@@ -98,12 +100,12 @@ def _without_twins(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _samples(requests: pl.DataFrame) -> dict[tuple[int, int], Samples]:
-    """Per (file, point): time per token, tokens per chunk and time per chunk of its requests, by start."""
+    """Per (file, point): time per token, tokens per chunk and time per chunk of its requests, in their order."""
     import polars as pl
 
     after_first = pl.col("output_tokens") - 1
     good = requests.filter((pl.col("output_tokens") > 1) & (pl.col("decode_ms") > 0) & pl.col("error").is_null())
-    ordered = good.sort("file_id", "point", "start_s", "request", nulls_last=True).with_columns(
+    ordered = good.sort("file_id", "point", "request", "start_s", nulls_last=True).with_columns(
         (pl.col("decode_ms") / after_first).alias("ms"),
         pl.when(pl.col("chunks") > 0).then(after_first / pl.col("chunks")).alias("tokens"),
         pl.when(pl.col("chunks") > 0).then(pl.col("decode_ms") / pl.col("chunks")).alias("cycle"),
@@ -112,9 +114,23 @@ def _samples(requests: pl.DataFrame) -> dict[tuple[int, int], Samples]:
     )
     thinned = ordered.filter(pl.col("at") % ((pl.col("n") + _SAMPLES - 1) // _SAMPLES) == 0)
     return {
-        (file_id, point): Samples("request", group["n"][0], *(_all(group[name]) for name in ("ms", "tokens", "cycle")))
+        (file_id, point): Samples(
+            "request",
+            group["n"][0],
+            ms_per_token=_all(group["ms"]),
+            tokens_per_cycle=_all(group["tokens"]),
+            cycle_ms=_all(group["cycle"]),
+            prompts=_digest(_all(group["input_tokens"])),
+        )
         for (file_id, point), group in thinned.group_by("file_id", "point", maintain_order=True)
     }
+
+
+def _digest(lengths: tuple[float, ...]) -> str | None:
+    """A short name for these prompt lengths in this order; None where they are not known, or all are the same."""
+    if len(set(lengths)) < 2:
+        return None
+    return hashlib.sha256(",".join(map(str, lengths)).encode()).hexdigest()[:16]
 
 
 def _all(column: pl.Series) -> tuple[float, ...]:

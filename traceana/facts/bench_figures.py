@@ -119,8 +119,8 @@ def _decoding(read: Reader, gen_tps: Fact[float], tpot: Fact[float]) -> Fact[flo
     if gen_tps.value is not None and tpot.value is not None and gen_tps.provenance is not Provenance.DERIVED:
         value = requests_decoding(gen_tps.value * _after_first(read), tpot.value)
         if asked and value > asked:
-            words = "as asked for"
-            return Fact(float(asked), Provenance.ASSUMED, read.evidence, words)
+            words = "throughput x time per token, at most those asked for"
+            return Fact(float(asked), Provenance.DERIVED, read.evidence, words)
         return Fact(value, Provenance.DERIVED, read.evidence, "throughput x time per token")
     seen = read.fact("concurrency_seen")
     if seen.known:

@@ -21,11 +21,12 @@ class PointSource(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Parts of one measurement whose spread tells its noise; parallel columns, in time order, at most 400 of them.
+    """Parts of one measurement whose spread tells its noise; parallel columns, in order, at most 400 of them.
 
     `kind` is `request` (one value per request) or `window` (one per steady stats window). A column is () where its
     figure is not known; otherwise all columns that are there have one length. `ms_per_token` is per request: TPOT, or
-    1000 * running / gen_tps. `n` counts the samples before thinning.
+    1000 * running / gen_tps. `n` counts the samples before thinning. `prompts` is a digest of the prompt lengths of the
+    requests in their order: where two are equal, the same requests were sent.
     """
 
     kind: str
@@ -33,6 +34,7 @@ class Samples:
     ms_per_token: tuple[float, ...] = ()
     tokens_per_cycle: tuple[float, ...] = ()
     cycle_ms: tuple[float, ...] = ()
+    prompts: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from traceana.facts.conditions import Conditions, LoadConditions
+from traceana.facts.conditions import SAME_TOKENS, Conditions, LoadConditions
 from traceana.facts.model import Fact, Facts, Speculation
 from traceana.facts.settings_effects import Effect, effect_of
 
 _ENVIRONMENT = ("nccl_env", "unknown_env", "launch_env")
 _LONGEST = 100  # characters of a value that are kept
-_SHARE_OF_TOKENS = 0.05  # token totals that differ by more than this are other work
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,7 @@ def _benchmarks(found: Found, alike: Sequence[tuple[LoadConditions, LoadConditio
         ("temperature", lambda c: c.temperature, _SAMPLING),
         ("arrival rate", lambda c: c.request_rate, _RATE),
         ("requests", lambda c: c.requests, _RATE),
-        ("failed requests", lambda c: c.failed or 0, _FAILED),
+        ("failed requests", lambda c: c.failed, _FAILED),
         ("generated texts", lambda c: c.texts, _TEXTS),
         ("label", lambda c: c.label, _PROMPTS),
     )
@@ -191,7 +190,7 @@ def _worst(found: Found, what: str, pairs: Sequence[tuple[object, object]], effe
 
 def _alike(one: object, other: object) -> bool:
     if isinstance(one, float) and isinstance(other, float):
-        return abs(one - other) <= _SHARE_OF_TOKENS * max(abs(one), abs(other))
+        return abs(one - other) <= SAME_TOKENS * max(abs(one), abs(other))
     return one == other
 
 
@@ -275,7 +274,7 @@ def _paths(found: Found, before: Facts, after: Facts) -> None:
         if one != other and None not in (one, other):
             found.raw.append(Raw(what, f"{one:,}", f"{other:,}", effect))
     shares = [_graph_share(f) for f in (before, after)]
-    if None not in shares and abs((shares[0] or 0.0) - (shares[1] or 0.0)) > _SHARE_OF_TOKENS:
+    if None not in shares and abs((shares[0] or 0.0) - (shares[1] or 0.0)) > SAME_TOKENS:
         words = [f"{share:.0%} of windows" for share in shares if share is not None]
         found.raw.append(Raw("forwards in a CUDA graph", words[0], words[1], _GRAPH))
 

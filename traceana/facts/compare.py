@@ -19,7 +19,7 @@ from traceana.facts.compare_model import (
 )
 from traceana.facts.compare_size import differences
 from traceana.facts.compare_timers import runs_to_settle, timer_levels, waterfall_at
-from traceana.facts.conditions import Conditions, LoadConditions
+from traceana.facts.conditions import Conditions, LoadConditions, typical, uneven
 from traceana.speculation.noise import Basis, RatioInterval, smallest_difference
 
 
@@ -53,6 +53,7 @@ def side_notes(side: Side) -> tuple[str, ...]:
         notes += [f"{entry.path}: {entry.problem}" for entry in run.facts.inputs if entry.problem]
         notes += [run.facts.left_out, *_counter_notes(run.conditions)]
         notes += [load.doubt for load in run.conditions.loads]
+    notes += [uneven(loads) for loads in _by_load(side).values()]
     return tuple(dict.fromkeys(note for note in notes if note))
 
 
@@ -97,18 +98,23 @@ def _pair(before: Side, after: Side) -> PairComparison:
 
 
 def alike(before: Side, after: Side, matched: Sequence[Matched]) -> list[tuple[LoadConditions, LoadConditions]]:
-    """Benchmark results of both sides at the loads that are compared, in pairs; all of them where no load is stated."""
-    one, other = before.runs[0].conditions.loads, after.runs[0].conditions.loads
+    """Conditions of both sides at the loads that are compared, repeats as one; all where no load is stated."""
+    one, other = (_by_load(side) for side in (before, after))
     wanted = {(m.load.concurrency, m.load.context_tokens) for m in matched}
-    pairs = [
-        (a, b)
-        for a in one
-        for b in other
-        if a.concurrency == b.concurrency
-        and a.context_tokens == b.context_tokens
-        and any(a.concurrency == c and context in (None, a.context_tokens) for c, context in wanted)
+    shared = [
+        key for key in one if key in other and any(key[0] == c and context in (None, key[1]) for c, context in wanted)
     ]
-    return pairs or ([(one[0], other[0])] if len(one) == len(other) == 1 else [])
+    if not shared and len(one) == len(other) == 1:
+        return [(typical(*one.values()), typical(*other.values()))]
+    return [(typical(one[key]), typical(other[key])) for key in shared]
+
+
+def _by_load(side: Side) -> dict[tuple[int | None, int | None], list[LoadConditions]]:
+    found: dict[tuple[int | None, int | None], list[LoadConditions]] = {}
+    for run in side.runs:
+        for load in run.conditions.loads:
+            found.setdefault((load.concurrency, load.context_tokens), []).append(load)
+    return found
 
 
 def _level(before: Side, after: Side, m: Matched) -> LevelComparison:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from traceana.facts.comparable import Found
+from traceana.facts.compare_figures import moved
 from traceana.facts.compare_levels import Side
 from traceana.facts.compare_model import Comparable, Difference, LevelComparison
 from traceana.facts.compare_size import Change
@@ -68,17 +70,26 @@ def explanations(rows: Sequence[Difference], main: LevelComparison | None, unkno
     if unsized:
         more = f" and {len(unsized) - _MOST} more" if len(unsized) > _MOST else ""
         made.append(f"{', '.join(unsized[:_MOST])}{more}: may explain it, cannot say how much")
-    if main.changed in ("cycle", "outside", "unknown") and not fitting:
+    if not fitting and _mostly_cycle(main):
         made.append(_machine(main, bool(unsized), unknown))
     return tuple(made)
+
+
+def _mostly_cycle(main: LevelComparison) -> bool:
+    """Whether the cycle, or what nothing else explains, moved most: a busy machine does that."""
+    if main.factors is None:
+        return main.changed == "unknown"
+    parts = moved(main.factors)
+    return bool(parts) and parts[0][0] in ("cycle", "outside")
 
 
 def _machine(main: LevelComparison, others: bool, unknown: Sequence[str]) -> str:
     """The machine's own noise: always possible for a cycle that was measured once."""
     (low, high), source = machine_noise()
     no_setting = "" if others else "no setting differs" if not _settings_unknown(unknown) else "no difference is known"
-    cycle = next((f.ratio for f in main.figures if f.name == "cycle" and f.ratio is not None), None)
-    if cycle is None or not low <= cycle <= high:
+    by_name = {f.name: f.ratio for f in main.figures if f.ratio is not None}
+    cycle = by_name.get("cycle") or 1.0 / by_name.get("throughput", math.inf)
+    if not low <= cycle <= high:
         return f"{no_setting or 'beside that'}; machine noise of this size has not been seen ({low:g}x to {high:g}x)"
     return (
         f"{no_setting or 'beside that'}; machine noise fits: identical runs on an idle and a busy machine differed "

@@ -12,10 +12,10 @@ from traceana.facts.compare_model import Factors, Figure
 from traceana.facts.model import Fact
 from traceana.facts.settings_effects import assumed_figure_noise
 from traceana.speculation.decompose import LogParts, log_ratio
-from traceana.speculation.noise import Answer, Basis, Measured, RatioInterval, judge, ratio_interval
+from traceana.speculation.noise import SAME_WITHIN, Answer, Basis, Measured, RatioInterval, judge, ratio_interval
 
 #: a part that moves the throughput by less than this did not move
-STILL = 0.02
+STILL = SAME_WITHIN
 #: and neither did one that is this small beside the largest part
 _SMALL_BESIDE = 0.15
 
@@ -107,9 +107,8 @@ def factors(figures: Sequence[Figure]) -> Factors | None:
     tokens, cycle, running, tps = pairs
     if tokens is None or cycle is None:
         return None
-    if running is None:
-        running, tps = (1.0, 1.0), None  # per request: how many ran together is not known
-    parts = log_ratio(tokens, cycle, running, tps)
+    # where the requests decoding are not known, what they changed is in the unexplained rest
+    parts = log_ratio(tokens, cycle, running or (1.0, 1.0), tps)
     return Factors(
         acceptance=parts.acceptance_factor,
         cycle=parts.cycle_factor,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from traceana.errors import TraceanaError
 from traceana.facts.bench_model import LoadPoint, PointSource
 from traceana.facts.conditions import Conditions
-from traceana.facts.model import Facts
+from traceana.facts.model import Fact, Facts, Provenance
 from traceana.facts.timer_series import TimerSeries
 
 
@@ -117,7 +117,8 @@ def _joined(a: Load, b: Load) -> Load | None:
 
 def _by_load(facts: Facts) -> _ByLoad:
     found: _ByLoad = {}
-    for point in facts.points:
+    plain = facts.speculation.active.value is False
+    for point in map(_one_token, facts.points) if plain else facts.points:
         if point.gen_tps.value is None and point.cycle_ms.value is None and point.tpot_ms.value is None:
             continue
         # a log prints no prompt length: its context grows while it generates
@@ -130,6 +131,13 @@ def _by_load(facts: Facts) -> _ByLoad:
             merged.setdefault(replace(load, context_tokens=None), []).extend(points)
         return merged
     return found
+
+
+def _one_token(point: LoadPoint) -> LoadPoint:
+    """A point of a run without speculation: a step gives one token, though a slow client read two chunks at once."""
+    cycle = point.tpot_ms if point.tpot_ms.known else point.cycle_ms
+    one = Fact(1.0, Provenance.DERIVED)
+    return replace(point, tokens_per_cycle=one, accept_length=Fact(reason="no speculation"), cycle_ms=cycle)
 
 
 def _matched(load: Load, sides: tuple[Side, Side], points: list[list[list[LoadPoint]]]) -> Matched:
@@ -163,7 +171,7 @@ def _only(points: Sequence[LoadPoint], side: str, load: Load) -> LoadPoint:
     """The one point of a run at a load. TraceanaError when it holds several set-ups: nothing is guessed."""
     kinds = {(p.series, p.speculative) for p in points}
     if len(kinds) > 1:
-        names = ", ".join(sorted(p.series or ("speculating" if p.speculative else "plain") for p in points)[:6])
+        names = ", ".join(sorted(p.series or "one without a name" for p in points)[:6])
         raise TraceanaError(
             f"side {side} holds several set-ups at {load.words}: {names}. Choose one with FILE#WORDS (words of its "
             "series, label or column)"

@@ -142,11 +142,20 @@ def headline(names: tuple[str, str], levels: Sequence[LevelComparison], at: Sequ
         if there:
             pieces.append(f"{_SPEEDS[speed]} at {', '.join(_at(words, level) for words, level in there)}")
     said = f"{names[1]} against {names[0]}: {'; '.join(pieces)}."
-    moved = [level for level in levels if level.changed not in ("nothing", "unknown")]
-    parts = {level.changed for level in moved if level.speed in ("slower", "faster")} or {v.changed for v in moved}
-    if not parts:
-        return said
-    return f"{said} {_OVERALL[parts.pop()] if len(parts) == 1 else _OVERALL['several']}"
+    return f"{said} {_overall(levels)}".strip()
+
+
+def _overall(levels: Sequence[LevelComparison]) -> str:
+    """What changed over all loads, by those where the speed surely did, else by all."""
+    known = [level for level in levels if level.changed not in ("nothing", "unknown")]
+    told = [level for level in known if level.speed in ("slower", "faster")] or known
+    parts = {level.changed for level in told}
+    if len(parts) == 1 and "several" not in parts:
+        return _OVERALL[parts.pop()]
+    largest = {moved(level.factors)[0][0] for level in told if level.factors is not None}
+    if len(largest) == 1:
+        return f"Mostly {_PARTS[largest.pop()]}."
+    return "More than one part changed: see each load." if told else ""
 
 
 _SPEEDS = {"slower": "slower", "faster": "faster", "same": "as fast", "inconclusive": "inconclusive"}
@@ -156,7 +165,6 @@ _OVERALL = {
     "batch": "The batch, neither acceptance nor the cycle.",
     "outside": "Neither acceptance nor the cycle, but prefill, waiting and idle time.",
     "nothing": "Neither acceptance nor the cycle changed.",
-    "several": "More than one part changed: see each load.",
 }
 
 

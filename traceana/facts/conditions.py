@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def conditions(tables: Tables) -> Conditions:
 
 
 def _loads(points: pl.DataFrame, requests: pl.DataFrame) -> tuple[LoadConditions, ...]:
-    """One entry per result; a result that was written twice (JSON and printed block) counts once, as the richer one."""
+    """One entry per result; a result that was written twice (JSON and printed block) counts once."""
     lengths = _prompt_lengths(requests)
     made: dict[tuple[Any, ...], LoadConditions] = {}
     for row in points.iter_rows(named=True):
@@ -101,22 +103,60 @@ def _loads(points: pl.DataFrame, requests: pl.DataFrame) -> tuple[LoadConditions
             output_tokens=row["output_tokens"],
             prompt_lengths=lengths.get((row["file_id"], row["point"])),
             texts=row["texts"],
-            label=row["label"],
+            label=row["label"] if row["tool"] == "table" else None,  # elsewhere it numbers the runs
             doubt=row["doubt"],
-            arguments=tuple((name, str(attrs[name])) for name in _CLIENT_ARGUMENTS if attrs.get(name) is not None),
+            arguments=tuple((name, _plain(attrs[name])) for name in _CLIENT_ARGUMENTS if attrs.get(name) is not None),
         )
         seconds = row["duration_s"]
         key = (
             row["series"], row["label"], row["concurrency"], row["context_tokens"], row["output_tokens"],
-            None if seconds is None else round(seconds, 1),
+            None if seconds is None else round(seconds, 2),
         )  # fmt: skip
-        other = made.get(key)
-        made[key] = found if other is None or _known(found) > _known(other) else other
+        made[key] = _merged(made[key], found) if key in made else found
     return tuple(made.values())
 
 
-def _known(found: LoadConditions) -> int:
-    return sum(getattr(found, name) not in (None, ()) for name in found.__slots__)
+def typical(loads: Sequence[LoadConditions]) -> LoadConditions:
+    """The conditions of repeats as one: medians of token counts, and of the rest what all agree on."""
+    first = loads[0]
+    if len(loads) == 1:
+        return first
+    known: dict[str, Any] = {}
+    for name in _AGREED:
+        values = {getattr(load, name) for load in loads}
+        known[name] = values.pop() if len(values) == 1 else None
+    for name in _COUNTED:
+        counts = [getattr(load, name) for load in loads if getattr(load, name) is not None]
+        known[name] = int(median(counts)) if counts else None
+    return replace(first, **known)
+
+
+def uneven(loads: Sequence[LoadConditions]) -> str | None:
+    """Words for repeats of one measurement whose token totals differ; None where they do not."""
+    totals = sorted({load.output_tokens for load in loads if load.output_tokens})
+    if len(totals) < 2 or totals[-1] <= (1.0 + SAME_TOKENS) * totals[0]:
+        return None
+    return f"repeats of one measurement differ in output tokens: {totals[0]:,} to {totals[-1]:,}"
+
+
+_AGREED = ("dataset", "temperature", "output_length", "request_rate", "prompt_lengths", "texts", "label")
+_COUNTED = ("requests", "failed", "input_tokens", "output_tokens")
+#: token totals that differ by more than this share are other work
+SAME_TOKENS = 0.05
+
+
+def _merged(one: LoadConditions, other: LoadConditions) -> LoadConditions:
+    """What either of two writings of one result says; the first counts where both do."""
+    known = {name: getattr(other, name) for name in one.__slots__ if getattr(one, name) is None}
+    return replace(one, **known, arguments=tuple({**dict(other.arguments), **dict(one.arguments)}.items()))
+
+
+def _plain(value: object) -> str:
+    """An argument as text: 16, 16.0 and "16" are the same."""
+    try:
+        return f"{float(value):g}" if not isinstance(value, bool) else str(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return str(value)
 
 
 def _prompt_lengths(requests: pl.DataFrame) -> dict[tuple[int, int], str]:

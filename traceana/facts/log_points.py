@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _SAMPLES = 400
-_CONTEXTS = 2.0  # contexts that differ by more are said
+_CONTEXTS = 4.0  # contexts that differ by more are said
 
 
 def points(

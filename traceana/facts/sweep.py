@@ -122,7 +122,9 @@ def _block(pair: sweep_sides.Pairing, who: SetUp, base_who: SetUp) -> SweepBlock
     spec, base = sweep_sides.merged(pair.spec), sweep_sides.merged(pair.baseline)
     base = tuple(replace(p, speculative=False) for p in base)
     every, unpaired = sweep_levels.levels(spec, base)
-    chosen, others = curves.best_levels(every)
+    best, others = curves.best_levels(every)
+    chosen = curves.named_apart(best)
+    curve = curves.loads_only(chosen)
     spec_sides = [(p.concurrency, sweep_levels.side(p)) for p in spec]
     base_sides = [(p.concurrency, sweep_levels.side(p)) for p in base]
     one_draft = len({one.draft for _, one in spec_sides}) == 1
@@ -130,8 +132,8 @@ def _block(pair: sweep_sides.Pairing, who: SetUp, base_who: SetUp) -> SweepBlock
         *(curves.cliff_facts(spec_sides, "speculation") if one_draft else ()),
         *curves.cliff_facts(base_sides, "baseline"),
     )
-    spec_scaling = curves.scaling_of([(level.load, level.spec) for level in chosen])
-    base_scaling = curves.scaling_of(base_sides)
+    spec_scaling = curves.scaling_of([(level.load, level.spec) for level in curve])
+    base_scaling = curves.scaling_of(_one_per_load(base_sides, curve))
     efficiency = [dict(s.efficiency) if s is not None else {} for s in (spec_scaling, base_scaling)]
     chosen = [sweep_levels.with_efficiency(level, *efficiency) for level in chosen]
     drafts = curves.draft_rows(every, base_sides)
@@ -154,6 +156,13 @@ def _block(pair: sweep_sides.Pairing, who: SetUp, base_who: SetUp) -> SweepBlock
         advice=_advice(chosen, every, drafts, who, base_who),
         notes=(*sweep_words.shared_cliff(cliffs, found), *sweep_words.flat_acceptance(chosen), *_unpaired(unpaired)),
     )
+
+
+def _one_per_load(sides: Sequence[curves.Located], curve: Sequence[SweepLevel]) -> list[curves.Located]:
+    """The baseline at the loads of the curve, and where it alone was measured."""
+    paired = {level.load for level in curve}
+    alone = {load: one for load, one in sides if load not in paired}
+    return [*((level.load, level.baseline) for level in curve), *alone.items()]
 
 
 def _name(pair: sweep_sides.Pairing) -> str:
@@ -183,7 +192,7 @@ def _advice(
     untested = [*_untested(every), *_undecided(usable), *_unmeasured(found), *sweep_words.foretold(drafts)]
     if len(found) < 2:  # one setting for all loads needs no schedule
         return SweepAdvice(found, sweep_words.spans(found), untested=tuple(untested))
-    tree = any("topk" in (level.spec.draft or "") for level in usable)
+    tree = any("/" in (level.spec.draft or "") for level in usable)
     engine, version = who.engine or base.engine, who.version or base.version
     made = sweep_engine.setting(engine, version, who.method, tree, found)
     return SweepAdvice(found, sweep_words.spans(found), made.text, made.where, made.caveats, tuple(untested))
@@ -206,6 +215,8 @@ def _choice(level: SweepLevel) -> str | None:
 
 
 def _untested(every: Sequence[SweepLevel]) -> list[str]:
+    if all(level.spec.queueing or level.baseline.queueing for level in every):
+        return []
     drafts = {level.spec.draft for level in every}
     if len(drafts) != 1:
         return []
@@ -230,10 +241,15 @@ def _unmeasured(found: Sequence[LoadSpan]) -> list[str]:
     return [f"{named} users, between the loads measured: there the setting of the next load above is taken"]
 
 
+_MOST_VERDICTS = 3
+
+
 def _headline(blocks: Sequence[SweepBlock]) -> str:
-    """The verdict over all blocks: that of the only one, or each with its name."""
+    """The verdict of the only block, or of the first ones by name."""
     if not blocks:
         return "No load was measured both with speculation and without."
     if len(blocks) == 1:
         return blocks[0].verdict
-    return "Several set-ups or contexts were measured: a verdict stands with each."
+    named = [f"{sweep_words.block(block)}: {block.verdict}" for block in blocks[:_MOST_VERDICTS]]
+    more = len(blocks) - len(named)
+    return " ".join(named) + (f" {more} more below." if more else "")

@@ -40,9 +40,21 @@ def best_levels(levels: Sequence[SweepLevel]) -> tuple[list[SweepLevel], list[Sw
     return chosen, [level for level in levels if id(level) not in kept]
 
 
+def named_apart(levels: Sequence[SweepLevel]) -> list[SweepLevel]:
+    """Levels whose labels are told apart by their output length, where several have one load."""
+    labels = [level.label for level in levels]
+    return [
+        replace(level, label=f"{level.label} ({level.output_length:g})")
+        if labels.count(level.label) > 1 and level.output_length is not None
+        else level
+        for level in levels
+    ]
+
+
 def loads_only(levels: Sequence[SweepLevel]) -> list[SweepLevel]:
-    """Levels with a concurrency and a ratio, one per load: those that curves over the load can use."""
-    by_load = {level.load: level for level in levels if level.load and level.ratio is not None}
+    """Levels with a concurrency and a ratio, one per load (the longest output): those that curves can use."""
+    ordered = sorted(levels, key=lambda level: level.output_length or 0.0)
+    by_load = {level.load: level for level in ordered if level.load and level.ratio is not None}
     return [by_load[load] for load in sorted(by_load)]
 
 

@@ -115,7 +115,7 @@ def _sglang(version: str | None, method: str | None, tree: bool, spans: Sequence
     if off and _before(version, "0.5.14"):
         return _none(f"SGLang {version} refuses 0 steps: it cannot switch off by load (0.5.14 can)")
     slots = {str(span.first): {"candidate_steps": [span.k]} for span in spans}
-    where = "--speculative-adaptive --speculative-adaptive-config FILE, with this in the file"
+    where = "--speculative-adaptive --speculative-adaptive-config FILE, the file holding"
     return Setting(json.dumps(slots), where, _caveats(_SGLANG, version, off))
 
 

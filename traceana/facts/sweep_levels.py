@@ -102,7 +102,8 @@ def _throughput_ratio(spec: LoadPoint, base: LoadPoint) -> SweepRatio | None:
     value = spec.gen_tps.value / base.gen_tps.value
     if not spec.runs or not base.runs:
         return _ratio(value, None)
-    return _ratio(value, _interval(Measured(base.runs, _parts(base)), Measured(spec.runs, _parts(spec))))
+    sides = (Measured(base.runs, _parts(base)), Measured(spec.runs, _parts(spec)))
+    return _ratio(value, _interval(*sides, _same_requests(spec, base)))
 
 
 def _user_ratio(spec: LoadPoint, base: LoadPoint) -> SweepRatio | None:
@@ -111,21 +112,30 @@ def _user_ratio(spec: LoadPoint, base: LoadPoint) -> SweepRatio | None:
         return None
     if PointSource.LOG in (spec.source, base.source):  # there it is the throughput, turned over
         return None
-    speeds = [Measured((1000.0 / p.tpot_ms.value,), _parts(p)) for p in (base, spec) if p.tpot_ms.value]
+    value = base.tpot_ms.value / spec.tpot_ms.value
     if len(spec.runs) > 1 or len(base.runs) > 1:
-        return _ratio(base.tpot_ms.value / spec.tpot_ms.value, None)
-    return _ratio(base.tpot_ms.value / spec.tpot_ms.value, _interval(*speeds))
+        return _ratio(value, None)
+    one, other = (
+        Measured((1000.0 / ms,), _parts(p)) for ms, p in ((base.tpot_ms.value, base), (spec.tpot_ms.value, spec))
+    )
+    return _ratio(value, _interval(one, other, _same_requests(spec, base)))
+
+
+def _same_requests(spec: LoadPoint, base: LoadPoint) -> bool:
+    """Whether both sides sent the same prompts in the same order, by their lengths."""
+    one, other = (p.samples.prompts if p.samples is not None else None for p in (spec, base))
+    return one is not None and one == other
 
 
 def _parts(point: LoadPoint) -> tuple[float, ...]:
     return point.samples.ms_per_token if point.samples is not None else ()
 
 
-def _interval(before: Measured, after: Measured) -> tuple[RatioInterval, str]:
+def _interval(before: Measured, after: Measured, paired: bool) -> tuple[RatioInterval, str]:
     """The ratio's interval and whose spread it is. What single runs do not tell of each other is assumed."""
-    found = ratio_interval(before, after)
+    found = ratio_interval(before, after, paired=paired)
     if found.basis is Basis.PARTS:
-        return ratio_interval(before, after, assumed_sd=assumed_run_noise()), "parts"
+        return ratio_interval(before, after, assumed_sd=assumed_run_noise(), paired=paired), "parts"
     if found.basis is Basis.NONE:
         return ratio_interval(before, after, assumed_sd=assumed_figure_noise()), "assumed"
     return found, found.basis.value
@@ -179,17 +189,12 @@ def side(point: LoadPoint) -> SweepSide:
 
 
 def draft_words(point: LoadPoint) -> str | None:
-    """Draft settings in words; None where the point does not speculate or says none."""
+    """`k=3` for a chain, `steps/topk/tokens` for a tree; None where the point does not speculate or says neither."""
     if point.speculative is False:
         return None
     tree = (point.topk or 1) > 1
     if tree or (point.num_steps is not None and point.num_draft_tokens not in (None, point.num_steps + 1)):
-        parts = (
-            f"{point.num_steps} steps" if point.num_steps is not None else "",
-            f"topk {point.topk}" if point.topk is not None else "",
-            f"{point.num_draft_tokens} tokens" if point.num_draft_tokens is not None else "",
-        )
-        return ", ".join(part for part in parts if part)
+        return "/".join("?" if n is None else str(n) for n in (point.num_steps, point.topk, point.num_draft_tokens))
     k = point.k if point.k is not None else point.num_steps
     return f"k={k}" if k is not None else None
 

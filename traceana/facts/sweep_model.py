@@ -35,7 +35,7 @@ class SweepSide:
 
     source: str  # bench, table or log
     tool: str
-    draft: str | None  # draft settings in words: "k=3", "3 steps, topk 4, 16 tokens"; None without speculation
+    draft: str | None  # "k=3" for a chain, "3/4/16" (steps/topk/tokens) for a tree; None without speculation
     k: int | None
     gen_tps: float | None
     user_tps: float | None

@@ -99,8 +99,9 @@ def pairings(spec: Sequence[LoadPoint], baseline: Sequence[LoadPoint]) -> tuple[
                 f"{'the input' if name is None else repr(name[:60])} has no baseline among {_names(baseline)}: "
                 "choose one with --baseline-series NAME"
             )
-        pairs, left = _by_context(points, bases[partners[0]])
-        notes += left
+        sides = [_logs_in_context(side) for side in (points, bases[partners[0]])]
+        pairs, left = _by_context(sides[0][0], sides[1][0])
+        notes += [*sides[0][1], *sides[1][1], *left]
         found += [Pairing(name, partners[0], context, a, b) for context, a, b in pairs]
     return tuple(found), tuple(dict.fromkeys(notes))
 
@@ -125,6 +126,34 @@ def _partners(name: str | None, bases: Sequence[str | None]) -> list[str | None]
 def _server(name: str | None) -> frozenset[str]:
     words = _WORD.findall((name or "").casefold())
     return frozenset(w for w in words if w not in _MODE_WORDS and not re.fullmatch(r"k?\d?", w))
+
+
+def _logs_in_context(points: tuple[LoadPoint, ...]) -> tuple[tuple[LoadPoint, ...], tuple[str, ...]]:
+    """Points with a log's levels at the context length of the benchmark beside it, where that has one.
+
+    Where it has several the log's windows mix them: it only tells how many tokens were drafted.
+    """
+    logs = [p for p in points if p.source is PointSource.LOG]
+    others = [p for p in points if p.source is not PointSource.LOG]
+    contexts = {p.context_tokens for p in others}
+    if not logs or not others:
+        return points, ()
+    if len(contexts) == 1:
+        context = contexts.pop()
+        return (*others, *(replace(log, context_tokens=context) for log in logs)), ()
+    words = (
+        "the log's windows mix the context lengths of the benchmark: only the number of draft tokens is taken from it"
+    )
+    return tuple(_with_drafts_of(p, logs[0]) for p in others), (words,)
+
+
+def _with_drafts_of(point: LoadPoint, log: LoadPoint) -> LoadPoint:
+    """The point with the log's draft setting, where it names none itself."""
+    if point.k is not None or log.k is None or point.speculative is False:
+        return point
+    return replace(
+        point, speculative=True, k=log.k, num_steps=log.num_steps, topk=log.topk, num_draft_tokens=log.num_draft_tokens
+    )
 
 
 _Contexts = list[tuple[float | None, tuple[LoadPoint, ...], tuple[LoadPoint, ...]]]
@@ -183,16 +212,12 @@ def _folded(point: LoadPoint, log: LoadPoint) -> LoadPoint:
     if here and there and abs(there / here - 1.0) > _LOADS_AGREE:
         notes.append(f"the benchmark has {here:,.1f} tok/s, the log's steady windows {there:,.1f}: not the same load?")
     return replace(
-        point,
+        _with_drafts_of(point, log),
         speculative=log.speculative if point.speculative is None else point.speculative,
         accept_length=better(point.accept_length, log.accept_length),
         tokens_per_cycle=better(point.tokens_per_cycle, log.tokens_per_cycle),
         cycle_ms=point.cycle_ms if point.cycle_ms.known else log.cycle_ms,
         per_position=point.per_position if point.per_position.known else log.per_position,
-        k=log.k if point.k is None else point.k,
-        num_steps=point.num_steps or log.num_steps,
-        topk=point.topk or log.topk,
-        num_draft_tokens=point.num_draft_tokens or log.num_draft_tokens,
         samples=point.samples or log.samples,
         notes=tuple(notes),
         evidence=(*point.evidence, *log.evidence),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from traceana.facts.sweep_model import DraftRow, LoadSpan, PlainNeed, StepCliff, SweepCrossing, SweepLevel
+from traceana.facts.sweep_model import DraftRow, LoadSpan, PlainNeed, StepCliff, SweepBlock, SweepCrossing, SweepLevel
 
 _WORDS = {
     "pays": "pays at {loads}",
@@ -16,24 +16,55 @@ _MOST_LOADS = 6
 
 
 def verdict(levels: Sequence[SweepLevel]) -> str:
-    """`Speculation pays at 1 to 4 (1.50-1.62x), loses at 8 and 16 (0.73-0.80x)`, in order of the first such load."""
-    judged = [(level, "queueing" if _queues(level) else level.ratio.verdict) for level in levels if level.ratio]
-    if not judged:
+    """`Speculation pays at 1 to 4 users (1.50-1.62x), loses at 8 and 16 users (0.73-0.80x).`
+
+    Where one side is ahead throughout and the noise leaves some loads open, that comes first.
+    """
+    judged = [level for level in levels if level.ratio is not None and not _queues(level)]
+    waiting = [level for level in levels if level.ratio is not None and _queues(level)]
+    if not judged and not waiting:
         return "No load was measured both with speculation and without."
-    parts = []
-    for word in dict.fromkeys(w for _, w in judged if w != "queueing"):
-        these = [level for level, w in judged if w == word]
-        rates = [level.ratio.value for level in these if level.ratio]
-        parts.append(f"{_WORDS[word].format(loads=loads(these, levels))} ({_span(rates)})")
-    text = f"Speculation {', '.join(parts)}." if parts else ""
-    waiting = [level for level, w in judged if w == "queueing"]
-    if waiting:
-        rates = [level.ratio.value for level in waiting if level.ratio]
-        users = [level.user_ratio.value for level in waiting if level.user_ratio]
-        per_user = f", {_span(users)} per request while it decodes" if users else ""
-        at = f" at {loads(waiting, levels)}" if any(level.load for level in waiting) else ""
-        text = f"{text} Requests queue{at}: {_span(rates)} in throughput{per_user}; no verdict on drafting.".strip()
+    text = " ".join(part for part in (_judged(judged, levels), _waiting(waiting, levels)) if part)
     return text
+
+
+def _judged(judged: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> str:
+    if not judged:
+        return ""
+    groups: dict[str, list[SweepLevel]] = {}
+    for level in judged:
+        if level.ratio is not None:
+            groups.setdefault(level.ratio.verdict, []).append(level)
+    winners = {level.winner for level in judged}
+    open_ = groups.get("inconclusive", [])
+    if open_ and len(judged) > 1 and len(winners) == 1 and len(groups) <= 2 and "even" not in winners:
+        who = "Speculation" if winners == {"speculation"} else "The baseline"
+        sure = [level for level in judged if level not in open_]
+        beyond = f"at {loads(sure, every)} beyond the noise" if sure else "nowhere beyond the noise"
+        return f"{who} is ahead at every load, {beyond}: speculation gives {_span(_ratios(judged))}."
+    parts = [
+        f"{_WORDS[word].format(loads=loads(these, every))} ({_span(_ratios(these))})" for word, these in groups.items()
+    ]
+    return f"Speculation {', '.join(parts)}."
+
+
+def _waiting(waiting: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> str:
+    if not waiting:
+        return ""
+    users = [level.user_ratio.value for level in waiting if level.user_ratio]
+    per_user = f", {_span(users)} per request while it decodes" if users else ""
+    at = f" at {loads(waiting, every)}" if any(level.load for level in waiting) else ""
+    return f"Requests queue{at}: {_span(_ratios(waiting))} in throughput{per_user}; no verdict on drafting."
+
+
+def _ratios(levels: Sequence[SweepLevel]) -> list[float]:
+    return [level.ratio.value for level in levels if level.ratio is not None]
+
+
+def block(found: SweepBlock) -> str:
+    """The block's name: its series and its context length, where it has them."""
+    context = f"context {found.context_tokens:,.0f}" if found.context_tokens is not None else ""
+    return ", ".join(piece for piece in (found.name, context) if piece) or "the inputs"
 
 
 def _queues(level: SweepLevel) -> bool:
@@ -52,7 +83,7 @@ def loads(these: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> str:
         if len(these) > _MOST_LOADS:
             text += f" and {len(these) - _MOST_LOADS} more loads"
     if all(level.load is not None for level in these):
-        return f"{text} user{'' if text == '1' else 's'}"
+        return f"{text} user{'' if text == '1' else 's'}{' (output tokens)' if '(' in text else ''}"
     return "the load measured" if text == "-" else text
 
 
@@ -159,13 +190,13 @@ def spans(found: Sequence[LoadSpan]) -> str:
         what = f"speculation {span.use}" if span.use in ("on", "off") else span.use
         where = f"up to {span.last}" if i == 0 else f"from {span.first} to {span.last}"
         parts.append(f"{what} {where}")
-    return f"{', '.join(parts)} users" if parts else ""
+    return f"{', '.join(parts)} user{'' if found[-1].last == 1 else 's'}" if parts else ""
 
 
 def foretold(rows: Sequence[DraftRow]) -> tuple[str, ...]:
     """Draft lengths that a model says are better than the one measured, to be tried."""
     return tuple(
-        f"{row.draft} at {row.load:g} users might give {row.ratio:.2f}x (modelled from step costs and acceptance per "
+        f"{row.draft} at {_users(row.load)} might give {row.ratio:.2f}x (modelled from step costs and acceptance per "
         "position): measure it"
         for row in rows
         if row.modelled and row.load is not None and row.ratio is not None

@@ -104,6 +104,7 @@ class _Writer:
         blocks = [f"#### {self._prose(section.title)}"]
         blocks += [self._prose(section.aside)] if section.aside and not section.items else []
         blocks += [self._prose(lead) for lead in section.lead]
+        blocks += [fence(section.code)] if section.code else []
         for table in section.tables:
             blocks += self._table(table)
         items = section.items[: self._budget.items]

@@ -55,11 +55,13 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One part of the page. `lead` are lines below the heading, before the tables, items and texts."""
+    """One part of the page. `lead` are lines below the heading, before the tables, items and texts; `code` follows it,
+    to be copied as it is."""
 
     title: str
     aside: str = ""  # beside the heading, e.g. what the words on the right mean
     lead: tuple[str, ...] = ()
+    code: str = ""
     tables: tuple[Table, ...] = ()
     items: tuple[Item, ...] = ()
     texts: tuple[Labelled, ...] = ()

@@ -23,7 +23,12 @@ _BASES = {
 def compose(sweep: Sweep) -> Page:
     """The page of a sweep."""
     several = len(sweep.blocks) > 1
-    sections = [s for i, block in enumerate(sweep.blocks[:_MOST_BLOCKS]) for s in _block(block, several, i)]
+    pairs: set[tuple[str | None, str | None]] = set()
+    sections = []
+    for block in sweep.blocks[:_MOST_BLOCKS]:
+        pair = (block.series, block.baseline_series)
+        sections += _block(block, several, pair in pairs)
+        pairs.add(pair)
     notes = list(sweep.notes)
     if len(sweep.blocks) > _MOST_BLOCKS:
         notes.append(f"{len(sweep.blocks) - _MOST_BLOCKS} more set-ups or contexts: --format json has all")
@@ -61,45 +66,35 @@ def _tone(levels: Sequence[SweepLevel]) -> str:
     return decided.pop() if len(decided) == 1 else "mixed"
 
 
-def _block(block: SweepBlock, several: bool, number: int) -> list[Section]:
-    """Sections of one pair of set-ups; contexts after the first are brief."""
-    brief = several and number > 0
-    title = _title(block, several)
+def _block(block: SweepBlock, several: bool, brief: bool) -> list[Section]:
+    """Sections of one pair of set-ups; `brief`: another context of the pair above, its table and crossover only."""
+    of = f": {sweep_words.block(block)}" if several else ""
     if block.plain_levels:
-        return [*_plain_levels(block, _of(block, several)), *_plain(block, _of(block, several))]
+        return [*_plain_levels(block, of), *([] if brief else _plain(block, of))]
     table = level_table(block, brief)
-    letters = {c for row in table.rows for c in row.letter} if table is not None else set()
-    meaning = legend(letters) if not brief else ""
-    tables = (_with_remark(table, meaning),) if table is not None else ()
+    letters = {c for row in table.rows for c in row.letter} if table is not None and not brief else set()
+    tables = (_with_remark(table, legend(letters)),) if table is not None else ()
+    if brief:
+        changes = tuple(Labelled("", (text,)) for text in (block.verdict, *map(sweep_words.crossing, block.crossings)))
+        return [Section(f"By load{of}", tables=tables, texts=changes)]
     texts = (Labelled("", (block.verdict,)),) if several else ()
-    sections = [Section(title, tables=tables, texts=texts), *_curves(block)]
+    sections = [Section(f"By load{of}", tables=tables, texts=texts), *_curves(block)]
     drafts = draft_table(block.drafts)
     if drafts is not None:
-        sections.append(Section(f"Draft tokens{_of(block, several)}", tables=(drafts,)))
-    if not brief:
-        sections += _plain(block, _of(block, several))
-    sections += _advice(block, _of(block, several))
-    return sections
+        sections.append(Section(f"Draft tokens{of}", tables=(drafts,)))
+    return [*sections, *_plain(block, of), *_advice(block)]
 
 
 def _with_remark(table: Table, remark: str) -> Table:
     return Table(table.corner, table.columns, table.rows, (remark, *table.remarks), table.arrows)
 
 
-def _title(block: SweepBlock, several: bool) -> str:
-    return f"By load{_of(block, several)}"
-
-
-def _of(block: SweepBlock, several: bool) -> str:
-    """`: DCP1 MTP on against DCP1 MTP off, context 16,384`, where there are several."""
-    context = f"context {whole(block.context_tokens)}" if block.context_tokens is not None else ""
-    named = [piece for piece in (block.name, context) if piece]
-    return f": {', '.join(named)}" if several and named else ""
+def _crossings(block: SweepBlock) -> list[str]:
+    return [sweep_words.crossing(found) for found in block.crossings] or [sweep_words.no_crossing(block.levels)]
 
 
 def _curves(block: SweepBlock) -> list[Section]:
     """Crossings, ceilings, cliffs, queueing and what else stands out."""
-    crossings = [sweep_words.crossing(found) for found in block.crossings] or [sweep_words.no_crossing(block.levels)]
     waiting = [
         f"{level.label} {name}: {side.queueing}"
         for level in block.levels
@@ -107,7 +102,7 @@ def _curves(block: SweepBlock) -> list[Section]:
         if side.queueing
     ]
     return _brief(
-        ("Crossover", crossings),
+        ("Crossover", _crossings(block)),
         ("Ceiling", _ceilings(block)),
         ("Cliff", [_cliff(found) for found in block.cliffs]),
         ("Queueing", waiting),
@@ -128,7 +123,7 @@ def _gathered(levels: Sequence[SweepLevel]) -> list[str]:
     for level in levels:
         for note in level.notes:
             by_note.setdefault(note, []).append(level.label)
-    return [f"at {', '.join(labels)}: {note}" for note, labels in by_note.items()]
+    return [note if labels == ["-"] else f"at {', '.join(labels)}: {note}" for note, labels in by_note.items()]
 
 
 def _ceilings(block: SweepBlock) -> list[str]:
@@ -166,8 +161,14 @@ def _cliff(found: StepCliff) -> str:
 
 
 def _noise(levels: Sequence[SweepLevel]) -> list[str]:
-    bases = dict.fromkeys(level.ratio.basis for level in levels if level.ratio is not None)
-    return [f"the ranges come from {_BASES[basis]}" for basis in bases if basis in _BASES]
+    """What the ranges rest on; with the loads where that differs between them."""
+    by_basis: dict[str, list[str]] = {}
+    for level in levels:
+        if level.ratio is not None and level.ratio.basis in _BASES:
+            by_basis.setdefault(level.ratio.basis, []).append(level.label)
+    if len(by_basis) == 1:
+        return [f"the ranges come from {_BASES[basis]}" for basis in by_basis]
+    return [f"at {', '.join(labels)}: ranges from {_BASES[basis]}" for basis, labels in by_basis.items()]
 
 
 def _plain_levels(block: SweepBlock, of: str) -> list[Section]:
@@ -195,14 +196,14 @@ def _plain(block: SweepBlock, of: str) -> list[Section]:
     return [Section(f"Without a drafter{of}", tables=(_with_remark(table, words),))]
 
 
-def _advice(block: SweepBlock, of: str) -> list[Section]:
+def _advice(block: SweepBlock) -> list[Section]:
     advice = block.advice
-    return _brief(
-        (f"Use{of}", [advice.words]),
-        ("Setting", [advice.setting or "", advice.where or ""]),
-        ("Beware" if advice.setting else "Setting", advice.caveats),
-        ("Untested", advice.untested),
-    )
+    setting = [Section("Setting", lead=(f"{advice.where}:",), code=advice.setting)] if advice.setting else []
+    return [
+        *_brief(("Use", [advice.words])),
+        *setting,
+        *_brief(("Beware" if advice.setting else "Setting", advice.caveats), ("Untested", advice.untested)),
+    ]
 
 
 def _notes(notes: Sequence[str]) -> list[Section]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from traceana.facts.sweep_model import DraftRow, PlainNeed, SweepBlock, SweepLevel, SweepSide
 from traceana.report.page import Row, Table
-from traceana.report.text import NONE, duration, figure, letter, share, two, whole
+from traceana.report.text import NONE, figure, letter, share, two, whole
 
 _MOST_COLUMNS = 24
 _MOST_ROWS = 40
@@ -41,12 +41,16 @@ def _derived(_: SweepLevel) -> str:
 
 
 def _ms(value: float | None) -> str:
-    """A latency: ms below a second, else with its unit."""
-    return figure(value) if value is None or value < 9_999.5 else duration(value / 1000.0)
+    """A latency in ms; in s where it is long."""
+    return figure(value) if value is None or value < 9_999.5 else f"{whole(value / 1000.0)} s"
+
+
+def _queues(level: SweepLevel) -> bool:
+    return bool(level.spec.queueing or level.baseline.queueing)
 
 
 def _verdict(level: SweepLevel) -> str:
-    if level.spec.queueing or level.baseline.queueing:
+    if _queues(level):
         return "queueing"
     if level.ratio is None:
         return NONE
@@ -60,7 +64,7 @@ _LINES = (
     _Line("  95 % from", lambda v: two(v.ratio.low if v.ratio else None), _derived),
     _Line("  95 % to", lambda v: two(v.ratio.high if v.ratio else None), _derived),
     _Line("speculation", _verdict, brief=True),
-    _Line("runs to settle it", lambda v: whole(v.ratio.runs_needed if v.ratio else None)),
+    _Line("runs to settle it", lambda v: whole(v.ratio.runs_needed if v.ratio and not _queues(v) else None)),
     _figure("TPOT ms with", "spec", "tpot_ms", figure),
     _figure("TPOT ms without", "baseline", "tpot_ms", figure),
     _Line("  per request", lambda v: f"{two(v.user_ratio.value)}x" if v.user_ratio else NONE, _derived),
@@ -79,7 +83,7 @@ _LINES = (
     _Line("tokens/forward without", lambda v: whole(v.baseline.tokens_per_forward), _derived),
     _Line("scaling with", lambda v: share(v.spec.efficiency), _derived),
     _Line("scaling without", lambda v: share(v.baseline.efficiency), _derived),
-    _Line("draft", lambda v: v.spec.draft or NONE),
+    _Line("draft: k, or steps/topk/tokens", lambda v: v.spec.draft or NONE),
 )
 
 
@@ -101,7 +105,9 @@ def level_table(block: SweepBlock, brief: bool) -> Table | None:
 
 
 def _corner(levels: Sequence[SweepLevel]) -> str:
-    return "users" if all(level.load is not None for level in levels) else "load"
+    if any(level.load is None for level in levels):
+        return "load"
+    return "users (output tokens)" if any("(" in level.label for level in levels) else "users"
 
 
 def thinned(levels: Sequence[SweepLevel]) -> Sequence[SweepLevel]:
@@ -128,7 +134,7 @@ def _wanted(label: str, levels: Sequence[SweepLevel]) -> bool:
         return not _wanted("TPOT ms with", levels)
     if label.startswith("decoding at once"):
         return any(_differs(v.spec) or _differs(v.baseline) for v in levels)
-    if label == "draft":
+    if label.startswith("draft:"):
         return len({v.spec.draft for v in levels}) > 1
     return True
 

@@ -177,7 +177,7 @@ def _section(canvas: _Canvas, section: Section) -> None:
     if section.lead:
         lead = title.ljust(_LABEL_COLUMN) + "  "
         canvas.hang(lead, section.lead[0], lead_style="bold")
-        for text in section.lead[1:]:
+        for text in (*section.lead[1:], *filter(None, (section.code,))):
             canvas.hang(" " * len(lead), text)
     else:
         canvas.hang(title, "", lead_style="bold", right=Text(one_line(section.aside), "dim") if section.aside else None)
