@@ -46,7 +46,7 @@ def buckets(facts: Facts) -> Phases | None:
     longest = max(p.cycles for p in on_gpu)
     parts: dict[str, float] = {}
     for phase in on_gpu:
-        for bucket, ms in phase.buckets:
+        for bucket, ms in phase.buckets.items():
             name = f"{phase.phase}: {_BUCKETS.get(bucket, bucket.replace('_', ' '))}"
             parts[name] = parts.get(name, 0.0) + ms * phase.cycles / longest / timelines
     return Phases({name: ms for name, ms in parts.items() if ms}, f"ledgers of {trace.cycles} traced cycles")

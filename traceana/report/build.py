@@ -21,6 +21,7 @@ from traceana.report.diagnosis import (
 from traceana.report.verdict import levels, verdict
 from traceana.rules.interface import CannotTell, Clear, Confidence, Finding, NotApplicable, Outcome, Rule, Severity
 from traceana.rules.registry import NO_TRACE
+from traceana.rules.weigh import weigh
 
 _SEVERITY = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _CONFIDENCE = {Confidence.HIGH: 0, Confidence.MEDIUM: 1, Confidence.LOW: 2}
@@ -75,6 +76,7 @@ def diagnosis(
         startup=tuple(StageReport(s.name, s.seconds, s.rank) for s in facts.startup.stages),
         streams=parts.streams(facts),
         findings=tuple(parts.finding(rule, finding, looked_at) for rule, finding in findings),
+        weighed=weigh(facts, outcomes),
         not_checked=_not_checked(facts, outcomes),
         clear=tuple(rule.code for rule, outcome in outcomes if isinstance(outcome, Clear)),
         inputs=tuple(

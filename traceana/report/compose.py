@@ -23,6 +23,7 @@ from traceana.report.text import (
     whole,
 )
 from traceana.report.trace_sections import trace_sections
+from traceana.report.weighed import weighed
 
 #: spread of ln tok/s (about the relative spread) below which it is noise not worth a line
 QUIET = 0.05
@@ -40,6 +41,7 @@ def compose(diagnosis: Diagnosis) -> Page:
         _cycle(diagnosis.cycle, speculating(diagnosis)) if logged else None,
         _acceptance(diagnosis.acceptance, speculating(diagnosis)) if logged else None,
         findings(diagnosis),
+        *weighed(diagnosis),
         startup(diagnosis),
         streams(diagnosis),
         _capacity(diagnosis),

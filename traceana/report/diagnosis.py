@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from traceana.facts.model import Evidence
 from traceana.report.trace_report import TraceReport
+from traceana.rules.weigh import Weighed
 
 SCHEMA = "traceana/diagnosis/1"
 
@@ -287,6 +288,7 @@ class Diagnosis:
     startup: tuple[StageReport, ...] = ()
     streams: tuple[dict[str, str | int | float | None], ...] = ()
     findings: tuple[FindingReport, ...] = ()
+    weighed: tuple[Weighed, ...] = ()
     not_checked: tuple[NotChecked, ...] = ()
     clear: tuple[str, ...] = ()  # codes of rules that looked and found nothing
     inputs: tuple[InputReport, ...] = ()

@@ -31,6 +31,7 @@ class CauseRow:
     symptoms: tuple[str, ...]
     size: str | None = None
     excludes: tuple[str, ...] = ()
+    ranks: bool = False  # only where several GPUs share a layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ def symptom_rows() -> tuple[SymptomRow, ...]:
 def cause_rows() -> tuple[CauseRow, ...]:
     """All causes, in the order of the table."""
     return tuple(
-        CauseRow(r["code"], tuple(r["symptoms"]), r.get("size"), tuple(r.get("excludes", ()))) for r in _data()["cause"]
+        CauseRow(r["code"], tuple(r["symptoms"]), r.get("size"), tuple(r.get("excludes", ())), r.get("ranks", False))
+        for r in _data()["cause"]
     )
 
 

@@ -1,8 +1,8 @@
 """Weighs causes: for each symptom the causes that can produce it, for and against, sized against what is missing.
 
 A cause *fits* when its rule found it, is *open* when the inputs do not show it, and is *ruled out* when its rule looked
-and it is not there. Open causes are ranked below those that fit, unless they could explain what the fitting ones cannot. What
-is stated stays what the rules stated: weighing orders and sizes, it never makes a cause surer than its rule did.
+and it is not there. Open causes come after those that fit. What is stated stays what the rules stated: weighing orders
+and sizes, it never makes a cause surer than its rule did.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ FITS, OPEN, RULED_OUT = "fits", "open", "ruled out"
 _SURE = {Confidence.HIGH: 3, Confidence.MEDIUM: 2, Confidence.LOW: 1}
 #: an open cause that cannot explain this share of what is missing is not worth a row (a choice, not calibrated)
 _LEAST_SHARE = 0.05
+#: causes at the top of the ranking among which an observation is looked for
+_LEADERS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ def _candidate(
     cause: CauseRow, facts: Facts, answer: tuple[Rule, Outcome], missing: Explains | None
 ) -> Candidate | None:
     rule, outcome = answer
+    if cause.ranks and facts.parallelism.tp.value == 1:
+        return None
     if isinstance(outcome, Finding):
         explains = outcome.explains_ms_per_token or sized(cause.size, facts)
         share = _share(explains, missing)
@@ -107,7 +111,8 @@ def _share(explains: Explains | None, missing: Explains | None) -> tuple[float, 
     if explains is None or missing is None or missing.high_ms <= 0:
         return None
     middle = (missing.low_ms + missing.high_ms) / 2
-    return max(0.0, explains.low_ms) / middle, min(1.0, explains.high_ms / middle)
+    low, high = (min(1.0, max(0.0, ms / middle)) for ms in (explains.low_ms, explains.high_ms))
+    return low, high
 
 
 def _rank(candidate: Candidate) -> tuple[int, float, float, str]:
@@ -128,8 +133,14 @@ def _unexplained(missing: Explains | None, ranked: Sequence[Candidate]) -> tuple
 
 
 def _settle(live: Sequence[Candidate]) -> Settle | None:
-    """The first observation of the table that separates two of the leading causes, leaders first."""
-    codes = [c.code for c in live[:6]]
+    """The first observation of the table that separates two of the leading causes, leaders first.
+
+    None where one cause is found for sure and nothing else fits: then nothing needs to be settled.
+    """
+    fitting = [c for c in live if c.standing == FITS]
+    if len(fitting) == 1 and fitting[0].confidence == Confidence.HIGH.value:
+        return None
+    codes = [c.code for c in live[:_LEADERS]]
     pairs = [(a, b) for j, b in enumerate(codes) for a in codes[:j]]
     for a, b in pairs:
         row: SettleRow | None = next((r for r in settle_rows() if set(r.between) == {a, b}), None)
