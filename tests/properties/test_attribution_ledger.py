@@ -25,7 +25,7 @@ borders = st.lists(st.integers(0, 60), min_size=2, max_size=5, unique=True).map(
 phases = st.lists(st.tuples(st.sampled_from(["draft", "verify"]), st.integers(0, 55), st.integers(0, 20)), max_size=4)
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(op, max_size=10), borders, phases)
 def test_every_instant_is_in_the_bucket_that_its_definition_says(ops, edges, spans) -> None:  # type: ignore[no-untyped-def]
     """Nested, overlapping, empty and unordered operations on two devices and several streams."""

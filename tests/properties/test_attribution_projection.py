@@ -45,7 +45,7 @@ calls_of = st.lists(st.tuples(lane, span, st.integers(1, 8), st.booleans()), max
 ops_of = st.lists(st.tuples(st.integers(0, 1), span, st.one_of(st.none(), st.integers(1, 8))), max_size=14)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(ranges_of, calls_of, ops_of, st.sampled_from([2, projection._CHUNK]))
 def test_projection_equals_the_rule_applied_to_every_pair(ranges, calls, ops, chunk) -> None:  # type: ignore[no-untyped-def]
     """Nested calls, ids used twice, two threads of one process, two devices, several streams, out of order."""

@@ -49,32 +49,39 @@ def link(ops: pl.DataFrame, launches: pl.DataFrame) -> tuple[IntArray, IntArray]
     Correlation ids are unique per process only. An operation without an id or without a call has no pair; one whose id
     two calls share has two.
     """
-    none = np.empty(0, np.int64), np.empty(0, np.int64)
-    has_op = ops.get_column("correlation").is_not_null().to_numpy()
-    has_call = launches.get_column("correlation").is_not_null().to_numpy()
-    if not has_op.any() or not has_call.any():
-        return none
-    (own, theirs), processes = dense_codes([ops, launches], PROCESS)
-    op_rows, call_rows = np.flatnonzero(has_op), np.flatnonzero(has_call)
-    op_id, call_id = column(ops, "correlation")[op_rows], column(launches, "correlation")[call_rows]
-    low = min(int(op_id.min()), int(call_id.min()))
-    span = max(int(op_id.max()), int(call_id.max())) - low + 1
+    frames = (ops, launches)
+    codes, processes = dense_codes(frames, PROCESS)
+    rows = [np.flatnonzero(frame.get_column("correlation").is_not_null().to_numpy()) for frame in frames]
+    if not len(rows[0]) or not len(rows[1]):
+        return rows[0][:0], rows[0][:0]
+    ids = [column(frame, "correlation")[at] for frame, at in zip(frames, rows, strict=True)]  # copies
+    low = min(int(own.min()) for own in ids)
+    span = max(int(own.max()) for own in ids) - low + 1
     if span * processes >= 1 << 62:
-        ids, span = densify(np.concatenate((op_id, call_id)))
-        low, op_id, call_id = 0, ids[: len(op_id)], ids[len(op_id) :]
-    op_key, call_key = own[op_rows] * span + (op_id - low), theirs[call_rows] * span + (call_id - low)
-    if small_range(len(op_key) + len(call_key), span * processes):
-        at = np.full(span * processes, -1, np.int64)
-        at[call_key] = np.arange(len(call_key))
-        if bool((at[call_key] == np.arange(len(call_key))).all()):  # no id belongs to two calls
-            found = at[op_key]
-            hit = found >= 0
-            return op_rows[hit], call_rows[found[hit]]
-    order = np.argsort(call_key, kind="stable")
-    keys = call_key[order]
-    first = np.searchsorted(keys, op_key, side="left")
-    row, place = expand(first, np.searchsorted(keys, op_key, side="right") - first)
-    return op_rows[row], call_rows[order[place]]
+        both, span = densify(np.concatenate(ids))
+        low, ids = 0, [both[: len(ids[0])], both[len(ids[0]) :]]
+    for side, at in enumerate(rows):
+        ids[side] -= low
+        if processes > 1:
+            ids[side] += codes[side][at] * span
+    mine, theirs = _same(ids[0], ids[1], span * processes)
+    return rows[0][mine], rows[1][theirs]
+
+
+def _same(wanted: IntArray, keys: IntArray, span: int) -> tuple[IntArray, IntArray]:
+    """Places in `wanted` and in `keys` (0 ... span-1) of equal values, ascending by the first."""
+    if small_range(len(wanted) + len(keys), span):
+        at = np.full(span, -1, np.int64)
+        at[keys] = np.arange(len(keys))
+        if np.count_nonzero(at >= 0) == len(keys):  # no value occurs twice
+            found = at[wanted]
+            hit = np.flatnonzero(found >= 0)
+            return hit, found[hit]
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    first = np.searchsorted(ordered, wanted, side="left")
+    row, place = expand(first, np.searchsorted(ordered, wanted, side="right") - first)
+    return row, order[place]
 
 
 def device_ops(
@@ -97,17 +104,7 @@ def device_ops(
         hidden_graph), family (compute, communication, copy or unknown), collective, launch_start_ns, launch_end_ns
         (null without a launch record), in_graph (replayed by a graph launch).
     """
-    known = kinds.select(
-        pl.col("file_id").cast(pl.Int32),
-        pl.col("name_id").cast(pl.Int32),
-        pl.col("family").cast(_SCHEMA["family"]),
-        "collective",
-    ).unique(["file_id", "name_id"], keep="first")
-    same = ["file_id", "name_id"]
-    means = kernels.select(same).join(known, on=same, how="left", maintain_order="left")
-    kernel_ops = kernels.with_columns(
-        pl.lit("kernel").alias("kind"), means["family"].fill_null("compute"), means["collective"]
-    )
+    kernel_ops = kernels.with_columns(pl.lit("kernel").alias("kind"), *_meaning(kernels, kinds))
     kernel_ops = _told_by_trace(kernel_ops, collectives)
     memory_ops = memops.with_columns(
         pl.lit("memop").alias("kind"), pl.lit("copy").alias("family"), pl.lit(None, pl.String).alias("collective")
@@ -126,6 +123,18 @@ def device_ops(
     linked = _with_launch(pl.concat(parts, rechunk=True), launches)
     hidden = hidden_graphs(linked, launches)
     return pl.concat([linked, hidden]) if hidden.height else linked
+
+
+def _meaning(kernels: pl.DataFrame, kinds: pl.DataFrame) -> list[pl.Series]:
+    """Family (compute where the name is not known) and collective of each kernel; a join would cost far more memory."""
+    (mine, theirs), count = dense_codes([kernels, kinds], ("file_id", "name_id"))
+    place = np.full(count, kinds.height, np.int64)
+    place[theirs] = np.arange(kinds.height)
+    unknown = pl.DataFrame(
+        {"family": ["compute"], "collective": [None]}, {"family": pl.String, "collective": pl.String}
+    )
+    known = pl.concat([kinds.select("family", "collective"), unknown])
+    return [known["family"].cast(_SCHEMA["family"]).gather(place[mine]), known["collective"].gather(place[mine])]
 
 
 def _told_by_trace(ops: pl.DataFrame, collectives: pl.DataFrame | None) -> pl.DataFrame:
@@ -170,8 +179,8 @@ def hidden_launches(ops: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
 def _with_keys_of(rows: pl.DataFrame, few: pl.DataFrame) -> pl.DataFrame:
     """Process and correlation of the rows that share both with one of `few`; rows without an id share none."""
     key = [*PROCESS, "correlation"]
-    rows = rows.filter(pl.col("correlation").is_not_null())
-    return rows.select(key).join(few.select(key).unique(), on=key, how="semi", nulls_equal=True).unique()
+    rows = rows.select(key).filter(pl.col("correlation").is_not_null()) if few.height else rows.select(key).clear()
+    return rows.join(few.select(key).unique(), on=key, how="semi", nulls_equal=True).unique()
 
 
 def hidden_graphs(ops: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:

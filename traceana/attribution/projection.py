@@ -22,7 +22,7 @@ from traceana.attribution.intervals import BoolArray, IntArray, expand, is_new, 
 from traceana.attribution.ops import THREAD, link
 
 #: operations written out at a time, for runs that prefix sums cannot answer
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 _FIGURES = ("proj_start_ns", "proj_end_ns", "n_ops", "n_launches", "n_rows", "graph_nodes", "busy_ns", "sum_ns")
 
 
@@ -32,7 +32,7 @@ class _Calls:
 
     start: IntArray
     end: IntArray
-    graph: IntArray
+    graph: BoolArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +60,17 @@ def project(ranges: pl.DataFrame, launches: pl.DataFrame, ops: pl.DataFrame) -> 
     """
     (range_lane, call_lane), lanes = dense_codes([ranges, launches], THREAD)
     op, call = link(ops, launches)
-    op_device = column(ops, "device")
-    r_start, r_end = column(ranges, "start_ns"), column(ranges, "end_ns")
-    l_start, l_end = column(launches, "start_ns"), column(launches, "end_ns")
-    is_graph = launches.get_column("is_graph").cast(pl.Int64).fill_null(0).to_numpy()
-    o_start, o_end, ids = column(ops, "start_ns"), column(ops, "end_ns"), column(ops, "correlation")
+    r_start, r_end, devices = column(ranges, "start_ns"), column(ranges, "end_ns"), ops.get_column("device").to_numpy()
     found: list[pl.DataFrame] = []
     place = np.zeros(launches.height, np.int64)
     split = (rows_by_code(codes, lanes) for codes in (range_lane, call_lane, call_lane[call]))
     for rows, own, pairs in zip(*split, strict=True):
         if not len(pairs) or not len(rows):
             continue
-        mine = own[np.argsort(l_start[own], kind="stable")]
-        calls = _Calls(l_start[mine], l_end[mine], is_graph[mine])
-        place[mine] = np.arange(len(mine))
-        devices = op_device[op[pairs]]
-        for device in np.unique(devices):
-            here = pairs[devices == device]
-            o, c = op[here], place[call[here]]
-            order = np.lexsort((o_start[o], c))
-            o, c = o[order], c[order]
-            work = _Work(o, c, ids[o], o_start[o], o_end[o])
+        calls = _calls(own, launches, place)
+        mine = op[pairs], place[call[pairs]]
+        for device in np.unique(devices[mine[0]]):
+            work = _work(*mine, device, ops)
             figures = _inside(r_start[rows], r_end[rows], calls, work)
             kept = figures["n_rows"] > 0
             found.append(
@@ -91,6 +81,24 @@ def project(ranges: pl.DataFrame, launches: pl.DataFrame, ops: pl.DataFrame) -> 
     if not found:
         return pl.DataFrame(schema={"range": pl.Int64, "device": pl.Int32, **dict.fromkeys(_FIGURES, pl.Int64)})
     return pl.concat(found).sort("range", "device")
+
+
+def _calls(rows: IntArray, launches: pl.DataFrame, place: IntArray) -> _Calls:
+    """Some launches in order of start; `place` is told the place of each."""
+    start, end = column(launches, "start_ns"), column(launches, "end_ns")
+    rows = rows[np.argsort(start[rows], kind="stable")]
+    place[rows] = np.arange(len(rows))
+    graph = launches.get_column("is_graph").fill_null(False).to_numpy()
+    return _Calls(start[rows], end[rows], graph[rows])
+
+
+def _work(op: IntArray, call: IntArray, device: int, ops: pl.DataFrame) -> _Work:
+    """The operations of one device, given as rows of `ops` with their calls."""
+    here = np.flatnonzero(column(ops, "device")[op] == device)
+    start = column(ops, "start_ns")
+    here = here[np.lexsort((start[op[here]], call[here]))]
+    rows = op[here]
+    return _Work(rows, call[here], column(ops, "correlation")[rows], start[rows], column(ops, "end_ns")[rows])
 
 
 def _inside(start: IntArray, end: IntArray, calls: _Calls, work: _Work) -> dict[str, IntArray]:
@@ -143,23 +151,24 @@ def _fill_simple(
     figures: dict[str, IntArray], rows: IntArray, low: IntArray, high: IntArray, n: IntArray, calls: _Calls, work: _Work
 ) -> None:
     """Prefix sums. After its first operation a simple run has the same running maximum as the whole list."""
-    before = reach_before(work.end)
-    fresh = np.maximum(work.end - np.maximum(work.start, np.minimum(before, work.end)), 0)
-    length = work.end - work.start
-    new_call = is_new(work.call).astype(np.int64)
 
-    def run(values: IntArray) -> IntArray:
-        total = np.concatenate((np.zeros(1, np.int64), np.cumsum(values)))
+    def run(values: IntArray | BoolArray) -> IntArray:
+        total = np.zeros(len(values) + 1, np.int64)
+        np.cumsum(values, out=total[1:])
         return total[high] - total[low]
+
+    first_length = work.end[low] - work.start[low]
+    fresh = work.end - np.maximum(work.start, np.minimum(reach_before(work.end), work.end))
+    np.maximum(fresh, 0, out=fresh)
 
     figures["proj_start_ns"][rows] = work.start[low]
     figures["proj_end_ns"][rows] = np.maximum.accumulate(work.end)[high - 1]
-    figures["n_ops"][rows] = run(new_call)
+    figures["n_ops"][rows] = run(is_new(work.call))
     figures["n_launches"][rows] = n
     figures["n_rows"][rows] = high - low
     figures["graph_nodes"][rows] = run(calls.graph[work.call])
-    figures["busy_ns"][rows] = run(fresh) - fresh[low] + length[low]
-    figures["sum_ns"][rows] = run(length)
+    figures["busy_ns"][rows] = run(fresh) - fresh[low] + first_length
+    figures["sum_ns"][rows] = run(work.end - work.start)
 
 
 def _fill_written_out(
@@ -193,6 +202,6 @@ def _fill_written_out(
     figures["proj_end_ns"][target] = np.maximum.reduceat(stop, first)
     figures["n_ops"][target] = np.add.reduceat(distinct, first)
     figures["n_rows"][target] = np.add.reduceat(np.ones(len(owner), np.int64), first)
-    figures["graph_nodes"][target] = np.add.reduceat(calls.graph[work.call[at]], first)
+    figures["graph_nodes"][target] = np.add.reduceat(calls.graph[work.call[at]].astype(np.int64), first)
     figures["busy_ns"][rows] = union_by_group(owner, start, stop, count)
     figures["sum_ns"][target] = np.add.reduceat(stop - start, first)

@@ -37,7 +37,7 @@ def ledger(
     Example: traceana ledger traces/
     """
     from traceana import api
-    from traceana.report.interface import render
+    from traceana.report.interface import TRACE_FORMATS, render
 
     result = api.diagnose(paths)
     for entry in result.inputs:
@@ -48,4 +48,4 @@ def ledger(
         raise TraceanaError("none of the inputs is a profiler trace; give the traces of each rank, or their folder")
     width = output.width() if out is None else None
     color = output.color(out)
-    output.write(render(result, output_format.value, width=width, color=color, traces_alone=True), out)
+    output.write(render(result, output_format.value, width=width, color=color, formats=TRACE_FORMATS), out)

@@ -55,8 +55,8 @@ def match_run(facts: Facts, trace: TraceFacts, frames: Sequence[pl.DataFrame], t
         tuple(how),
         tuple(against),
         clock.name if clock else None,
-        clock.start if clock else None,
-        clock.end if clock else None,
+        clock.start.isoformat(sep=" ") if clock and clock.start else None,
+        clock.end.isoformat(sep=" ") if clock and clock.end else None,
     )
 
 

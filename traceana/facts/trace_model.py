@@ -6,7 +6,6 @@ Times are milliseconds unless the name says ns. A timeline is one GPU as one pro
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from traceana.attribution.model import MIN_CYCLES
 from traceana.facts.model import Provenance, Spread
@@ -121,15 +120,15 @@ class RunMatch:
     """Whether the traces were captured from the run that the log is of.
 
     `verdict`: same | different | unknown. `how`: what speaks for it, `against`: what speaks against it, in words.
-    `clock`: how the log's clock was related to UTC. `start`, `end`: the capture on the log's clock, where known.
+    `clock`: how the log's clock was related to UTC. `start`, `end`: the capture on the log's clock (ISO), where known.
     """
 
     verdict: str
     how: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     clock: str | None = None
-    start: datetime | None = None
-    end: datetime | None = None
+    start: str | None = None
+    end: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from traceana.report.diagnosis import (
     InputReport,
     NotChecked,
     Part,
-    PathReport,
     RunInfo,
     StageReport,
 )
@@ -68,9 +67,7 @@ def diagnosis(
         ),
         trace=None if facts.trace is None else parts.trace(facts.trace),
         capacity=parts.capacity(facts),
-        collectives=tuple(
-            PathReport(s.kind, s.state, s.reason, s.ranks, s.count, s.evidence) for s in facts.collectives
-        ),
+        collectives=facts.collectives,
         nccl=parts.nccl(facts),
         settings=parts.settings(facts),
         startup=tuple(StageReport(s.name, s.seconds, s.rank) for s in facts.startup.stages),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from traceana.facts.model import Evidence
+from traceana.facts.model import Evidence, PathStatement
 from traceana.report.trace_report import TraceReport
 from traceana.rules.weigh import Weighed
 
@@ -168,18 +168,6 @@ class CapacityReport:
 
 
 @dataclass(frozen=True, slots=True)
-class PathReport:
-    """What ranks said about one way of doing collectives. `state`: on | off | failed | info."""
-
-    kind: str
-    state: str
-    reason: str
-    ranks: tuple[int, ...]
-    count: int
-    evidence: Evidence
-
-
-@dataclass(frozen=True, slots=True)
 class NcclReport:
     """One process's NCCL lines: rank, variables that reached it, transports (connections by kind), channels."""
 
@@ -282,7 +270,7 @@ class Diagnosis:
     windows_steady: int = 0
     trace: TraceReport | None = None
     capacity: CapacityReport = field(default_factory=CapacityReport)
-    collectives: tuple[PathReport, ...] = ()
+    collectives: tuple[PathStatement, ...] = ()
     nccl: tuple[NcclReport, ...] = ()
     settings: tuple[SettingReport, ...] = ()
     startup: tuple[StageReport, ...] = ()

@@ -5,7 +5,7 @@ Adding a format: write one function with the signature of `Renderer`, and add on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from traceana.report.diagnosis import Diagnosis
 
 
 class Renderer(Protocol):
-    """Draws a Diagnosis, or what it says of traces. Pure: no files, no environment, no clock."""
+    """Draws a Diagnosis. Pure: no files, no environment, no clock."""
 
     def __call__(self, diagnosis: Diagnosis, *, width: int | None, color: bool, redacted: bool) -> str:
         """The whole report, ending with a newline.
@@ -24,29 +24,47 @@ class Renderer(Protocol):
         """
 
 
-def _terminal() -> tuple[Renderer, Renderer]:
-    from traceana.report import terminal
+def _terminal() -> Renderer:
+    from traceana.report.terminal import render
 
-    return terminal.render, terminal.render_trace
-
-
-def _markdown() -> tuple[Renderer, Renderer]:
-    from traceana.report import markdown
-
-    return markdown.render, markdown.render_trace
+    return render
 
 
-def _json() -> tuple[Renderer, Renderer]:
-    from traceana.report import jsonout
+def _markdown() -> Renderer:
+    from traceana.report.markdown import render
 
-    return jsonout.render, jsonout.render_trace
+    return render
+
+
+def _json() -> Renderer:
+    from traceana.report.jsonout import render
+
+    return render
+
+
+def _terminal_trace() -> Renderer:
+    from traceana.report.terminal import render_trace
+
+    return render_trace
+
+
+def _markdown_trace() -> Renderer:
+    from traceana.report.markdown import render_trace
+
+    return render_trace
+
+
+def _json_trace() -> Renderer:
+    from traceana.report.jsonout import render_trace
+
+    return render_trace
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One output format: how to load its renderers (all of it; traces alone), and whether it is redacted by default."""
+    """One output format: how to load its renderer, and whether it is redacted unless told otherwise."""
 
-    load: Callable[[], tuple[Renderer, Renderer]]
+    load: Callable[[], Renderer]
     redact: bool
 
 
@@ -55,6 +73,12 @@ FORMATS: dict[str, Format] = {
     "terminal": Format(_terminal, redact=False),
     "markdown": Format(_markdown, redact=True),
     "json": Format(_json, redact=False),
+}
+#: what the traces say alone (`traceana ledger`), in the same formats
+TRACE_FORMATS: dict[str, Format] = {
+    "terminal": Format(_terminal_trace, redact=False),
+    "markdown": Format(_markdown_trace, redact=True),
+    "json": Format(_json_trace, redact=False),
 }
 
 
@@ -65,28 +89,28 @@ def render(
     redact: bool | None = None,
     width: int | None = None,
     color: bool = False,
-    traces_alone: bool = False,
+    formats: Mapping[str, Format] | None = None,
 ) -> str:
     """The report of a Diagnosis as text, ending with a newline.
 
     Args:
         diagnosis: what to draw; it is not changed.
-        fmt: a key of `FORMATS`.
+        fmt: a key of `formats`.
         redact: True or False; None takes the format's default (markdown on, terminal and json off).
         width: columns of the terminal report; None means 80.
         color: ANSI colours in the terminal report. The caller looks at NO_COLOR and whether stdout is a terminal.
-        traces_alone: only what the traces say (`traceana ledger`).
+        formats: TRACE_FORMATS for what the traces say alone; None means `FORMATS`.
 
     Raises:
         TraceanaError: the format is not known.
     """
-    if fmt not in FORMATS:
-        raise TraceanaError(f"no format called {fmt!r}: use one of {', '.join(FORMATS)}")
-    row = FORMATS[fmt]
+    formats = FORMATS if formats is None else formats
+    if fmt not in formats:
+        raise TraceanaError(f"no format called {fmt!r}: use one of {', '.join(formats)}")
+    row = formats[fmt]
     redacted = row.redact if redact is None else redact
     if redacted:
         from traceana.report.redact import Redactor
 
         diagnosis = Redactor().diagnosis(diagnosis)
-    whole, traces = row.load()
-    return (traces if traces_alone else whole)(diagnosis, width=width, color=color, redacted=redacted)
+    return row.load()(diagnosis, width=width, color=color, redacted=redacted)

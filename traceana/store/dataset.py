@@ -146,6 +146,7 @@ class RunWriter:
             for writer in self._writers.values():
                 writer.close()
         self._writers.clear()
+        release_memory()
         return Tables(folder=self._tmp)
 
     @contextmanager
