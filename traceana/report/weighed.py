@@ -69,4 +69,5 @@ def _outcome(found: Weighed) -> Labelled:
     settle = found.settle
     assert settle is not None
     outcomes = tuple(f"{seen}: {meaning}" for seen, meaning in settle.outcomes)
-    return Labelled("settle", (f"{' or '.join(settle.between)}? {settle.look}: {settle.how}", *outcomes))
+    which = f"{' or '.join(settle.between)}? " if outcomes else f"{', '.join(settle.between)}: "
+    return Labelled("settle", (f"{which}{settle.look}: {settle.how}", *outcomes))

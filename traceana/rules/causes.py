@@ -32,6 +32,8 @@ class CauseRow:
     size: str | None = None
     excludes: tuple[str, ...] = ()
     ranks: bool = False  # only where several GPUs share a layer
+    background: bool = False  # holds without speculation as well
+    seen_in: tuple[str, ...] = ()  # causes whose time this one shows from another side
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class SettleRow:
     look: str
     how: str
     outcomes: tuple[tuple[str, str], ...]
+    answers: tuple[str, ...] = ()  # pointless unless one of these is still open
 
 
 @cache
@@ -59,7 +62,15 @@ def symptom_rows() -> tuple[SymptomRow, ...]:
 def cause_rows() -> tuple[CauseRow, ...]:
     """All causes, in the order of the table."""
     return tuple(
-        CauseRow(r["code"], tuple(r["symptoms"]), r.get("size"), tuple(r.get("excludes", ())), r.get("ranks", False))
+        CauseRow(
+            r["code"],
+            tuple(r["symptoms"]),
+            r.get("size"),
+            tuple(r.get("excludes", ())),
+            r.get("ranks", False),
+            r.get("background", False),
+            tuple(r.get("seen_in", ())),
+        )
         for r in _data()["cause"]
     )
 
@@ -68,6 +79,12 @@ def cause_rows() -> tuple[CauseRow, ...]:
 def settle_rows() -> tuple[SettleRow, ...]:
     """All observations, cheaper ones first."""
     return tuple(
-        SettleRow(tuple(r["between"]), r["look"], r["how"], tuple((a, b) for a, b in r["outcomes"]))
+        SettleRow(
+            tuple(r["between"]),
+            r["look"],
+            r["how"],
+            tuple((a, b) for a, b in r["outcomes"]),
+            tuple(r.get("answers", ())),
+        )
         for r in _data()["settle"]
     )

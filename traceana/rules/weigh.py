@@ -7,11 +7,12 @@ and sizes, it never makes a cause surer than its rule did.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from traceana.facts.model import Facts
-from traceana.rules.causes import CauseRow, SettleRow, SymptomRow, cause_rows, settle_rows, symptom_rows
+from traceana.rules.causes import CauseRow, SymptomRow, cause_rows, settle_rows, symptom_rows
 from traceana.rules.interface import CannotTell, Clear, Confidence, Explains, Finding, Outcome, Rule
 from traceana.rules.sizes import sized
 
@@ -19,8 +20,8 @@ FITS, OPEN, RULED_OUT = "fits", "open", "ruled out"
 _SURE = {Confidence.HIGH: 3, Confidence.MEDIUM: 2, Confidence.LOW: 1}
 #: an open cause that cannot explain this share of what is missing is not worth a row (a choice, not calibrated)
 _LEAST_SHARE = 0.05
-#: causes at the top of the ranking among which an observation is looked for
-_LEADERS = 6
+#: causes at the top of the ranking for which an observation is looked for
+_LEADERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The observation that separates the leading two, and what each outcome would mean."""
+    """The observation that separates the leading causes; what each outcome would mean, where that can be said."""
 
-    between: tuple[str, str]
+    between: tuple[str, ...]
     look: str
     how: str
     outcomes: tuple[tuple[str, str], ...]
@@ -75,15 +76,13 @@ def _symptom(row: SymptomRow, facts: Facts, by_code: dict[str, tuple[Rule, Outco
         if row.key in cause.symptoms and cause.code in by_code and cause.code not in row.shown_by
         if (candidate := _candidate(cause, facts, by_code[cause.code], missing)) is not None
     ]
-    excluded = {
-        code: cause.code
-        for cause in cause_rows()
-        for code in cause.excludes
-        if any(c.code == cause.code and c.standing == FITS for c in found)
-    }
-    ranked = sorted((c for c in found if c.code not in excluded), key=_rank)
+    fitting = {c.code for c in found if c.standing == FITS}
+    excluded = {code for cause in cause_rows() if cause.code in fitting for code in cause.excludes}
+    later = {c.code for c in cause_rows() if c.background or fitting & set(c.seen_in)}
+    ranked = sorted((c for c in found if c.code not in excluded), key=lambda c: _rank(c, c.code in later))
     live = [c for c in ranked if c.standing != RULED_OUT]
-    return Weighed(row.key, row.title, missing, tuple(ranked), _unexplained(missing, ranked), _settle(live))
+    settle = _settle([c for c in live if c.code not in later], by_code)
+    return Weighed(row.key, row.title, missing, tuple(ranked), _unexplained(missing, ranked), settle)
 
 
 def _candidate(
@@ -115,11 +114,11 @@ def _share(explains: Explains | None, missing: Explains | None) -> tuple[float, 
     return low, high
 
 
-def _rank(candidate: Candidate) -> tuple[int, float, float, str]:
+def _rank(candidate: Candidate, later: bool) -> tuple[int, bool, float, float, str]:
     order = {FITS: 0, OPEN: 1, RULED_OUT: 2}[candidate.standing]
     sure = _SURE[Confidence(candidate.confidence)] if candidate.confidence else 0
     share = sum(candidate.share) / 2 if candidate.share is not None else 0.0
-    return order, -sure, -share, candidate.code
+    return order, later, -sure, -share, candidate.code
 
 
 def _unexplained(missing: Explains | None, ranked: Sequence[Candidate]) -> tuple[float, float] | None:
@@ -132,18 +131,25 @@ def _unexplained(missing: Explains | None, ranked: Sequence[Candidate]) -> tuple
     return max(0.0, missing.low_ms - most), max(0.0, missing.high_ms - least)
 
 
-def _settle(live: Sequence[Candidate]) -> Settle | None:
-    """The first observation of the table that separates two of the leading causes, leaders first.
+def _settle(live: Sequence[Candidate], by_code: dict[str, tuple[Rule, Outcome]]) -> Settle | None:
+    """The cheapest observation of the table that separates the leading cause from another that is still possible.
 
-    None where one cause is found for sure and nothing else fits: then nothing needs to be settled.
+    Without such a row, what would answer most of the open ones at once. None where one cause is found for sure and
+    nothing else fits: then nothing needs to be settled.
     """
     fitting = [c for c in live if c.standing == FITS]
-    if len(fitting) == 1 and fitting[0].confidence == Confidence.HIGH.value:
+    if not live or (len(fitting) == 1 and fitting[0].confidence == Confidence.HIGH.value):
         return None
-    codes = [c.code for c in live[:_LEADERS]]
-    pairs = [(a, b) for j, b in enumerate(codes) for a in codes[:j]]
-    for a, b in pairs:
-        row: SettleRow | None = next((r for r in settle_rows() if set(r.between) == {a, b}), None)
-        if row is not None:
-            return Settle((a, b), row.look, row.how, row.outcomes)
-    return None
+    codes = {c.code for c in live}
+    still_open = {c.code for c in live if c.standing == OPEN}
+    for leader in live[:_LEADERS]:
+        for row in settle_rows():
+            useful = not row.answers or still_open & set(row.answers)
+            if useful and leader.code in row.between and codes.issuperset(row.between):
+                return Settle(row.between, row.look, row.how, row.outcomes)
+    captures = Counter((o.reason, o.capture) for c in live if isinstance(o := by_code[c.code][1], CannotTell))
+    if not captures:
+        return None
+    (reason, capture), _ = captures.most_common(1)[0]
+    told = tuple(c.code for c in live if isinstance(o := by_code[c.code][1], CannotTell) and o.capture == capture)
+    return Settle(told, reason, capture, ())
