@@ -160,6 +160,14 @@ def test_context_lengths_are_a_second_axis() -> None:
     assert [(v.concurrency, v.context_tokens) for v in found.levels] == [(1, 0), (1, 16384)]
 
 
+def test_a_log_beside_a_benchmark_by_context_is_no_further_load() -> None:
+    log = point(85, at=1, source=PointSource.LOG)
+    points = [point(tps, at=1, context=c) for c, tps in ((0, 90), (16384, 80))]
+    found = pair(run(facts(log, *points)), run(facts(log, *points)))
+    assert [v.context_tokens for v in found.levels] == [0, 16384]
+    assert "with 16,384 context tokens" in found.sentence
+
+
 def test_several_set_ups_in_one_file_are_asked_for() -> None:
     table = run(facts(point(77.5, series="eagle3"), point(92.6, series="baseline")))
     with pytest.raises(TraceanaError, match=r"side A holds several set-ups.*baseline, eagle3.*#WORDS"):

@@ -72,7 +72,6 @@ def _pair(before: Side, after: Side) -> PairComparison:
     matching = match(before, after)
     names = (before.name, after.name)
     levels = [_level(before, after, m) for m in matching.both] or timer_levels(before, after)
-    at = [m.load.words for m in matching.both] or ["the load of the timers"]
     found = compare_conditions(
         (before.facts, before.runs[0].conditions),
         (after.facts, after.runs[0].conditions),
@@ -84,7 +83,7 @@ def _pair(before: Side, after: Side) -> PairComparison:
     return PairComparison(
         before=before.name,
         after=after.name,
-        sentence=words.headline(names, levels, at),
+        sentence=words.headline(names, levels),
         comparable=fair,
         levels=tuple(levels),
         differences=rows,
