@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from traceana_parsers.bench.readers import reader_for as reader_for_results
+from traceana_parsers.bench.text import TextBench
 from traceana_parsers.interface import FileReport, Sink
 from traceana_parsers.logs.scan import LogReader
-from traceana_parsers.sources import expand
+from traceana_parsers.peek import Peeked
+from traceana_parsers.sources import Source, SourceError, expand, open_stream
 from traceana_parsers.traces.readers import reader_for
 
+_HEAD = 1 << 16  # bytes that a file is told by
 
-def read_run(paths: Iterable[str], sink: Sink) -> list[FileReport]:
+
+def read_run(paths: Iterable[str], sink: Sink, columns: Mapping[str, str] | None = None) -> list[FileReport]:
     """Reads files, folders, globs and `-` into `sink` and reports on each file, in reading order.
 
-    Adds one row per file to the `inputs` table. Raises sources.SourceError when a path names nothing; whatever is wrong
-    inside a file is in its report.
+    `columns` says what headings of tables mean that do not say it themselves: heading -> column of `bench_points`
+    (upper and lower case alike); FileReport.questions asks for them. Adds one row per file to the `inputs` table.
+    Raises sources.SourceError when a path names nothing; whatever is wrong inside a file is in its report.
     """
     import polars as pl
 
@@ -23,9 +29,13 @@ def read_run(paths: Iterable[str], sink: Sink) -> list[FileReport]:
     logs = LogReader(sink)
     sources = expand(paths)
     reports = []
+    answers = {heading.casefold(): column for heading, column in (columns or {}).items()}
     for index, source in enumerate(sources):
         trace = reader_for(source)
-        reports.append(trace.read(source, index, sink) if trace is not None else logs.read(source, index))
+        if trace is not None:
+            reports.append(trace.read(source, index, sink))
+        else:
+            reports.append(_read(source, index, sink, logs, answers))
     rows = [
         {
             "file_id": r.file_id,
@@ -46,3 +56,17 @@ def read_run(paths: Iterable[str], sink: Sink) -> list[FileReport]:
     ]
     sink.add("inputs", pl.DataFrame(rows, schema=polars_schema("inputs"), orient="row"))
     return reports
+
+
+def _read(source: Source, file_id: int, sink: Sink, logs: LogReader, answers: Mapping[str, str]) -> FileReport:
+    """Reads results of benchmarks and servers; anything else as text: a log, and results printed in it."""
+    try:
+        stream = Peeked(open_stream(source), _HEAD)
+    except SourceError:
+        return logs.read(source, file_id)  # says why it cannot be opened
+    result = reader_for_results(stream.head)
+    if result is None:
+        return logs.read(source, file_id, stream, TextBench(sink, file_id, answers))
+    report = FileReport(file_id, source.path, modified=source.modified)
+    result(stream, report, sink, answers)
+    return report

@@ -14,13 +14,13 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from traceana_parsers.interface import FileReport, Sink
+from traceana_parsers.interface import Beside, FileReport, Sink
 from traceana_parsers.logs import lines as line_tools
 from traceana_parsers.logs.catalog import grammars
 from traceana_parsers.logs.families import Family, Result, Where, family_for
 from traceana_parsers.logs.grammar import Grammar, PatternGrammar
 from traceana_parsers.logs.prefixes import RECORD_START, strip_ansi, unwrap_json
-from traceana_parsers.sources import Source, SourceError, StreamState, blocks, open_stream
+from traceana_parsers.sources import Source, SourceError, Stream, StreamState, blocks, open_stream
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,18 +60,27 @@ class LogReader:
         self._families: dict[str, Family] = {}
         self._engines: Counter[str] = Counter()
 
-    def read(self, source: Source, file_id: int) -> FileReport:
-        """Reads one file. Never raises for what is in it; `problem` of the report says what went wrong."""
+    def read(
+        self, source: Source, file_id: int, stream: Stream | None = None, beside: Beside | None = None
+    ) -> FileReport:
+        """Reads one file. Never raises for what is in it; `problem` of the report says what went wrong.
+
+        `stream`: the source, when it is open already; it is closed here. `beside` sees every block of the text too.
+        """
         report = FileReport(file_id, source.path)
         try:
             report.modified = source.modified
-            stream = open_stream(source)
+            stream = stream or open_stream(source)
         except (SourceError, OSError) as error:
             report.problem = str(error).removeprefix(f"{source.path}: ")
             return report
+        return self.read_stream(stream, report, beside)
+
+    def read_stream(self, stream: Stream, report: FileReport, beside: Beside | None = None) -> FileReport:
+        """Reads a text of which `report` says whose it is and when it was written, and closes it."""
         state = StreamState()
         self._engines.clear()
-        where = Where(file_id, *_year_of(report.modified))
+        where = Where(report.file_id, *_year_of(report.modified))
         counted = _Counted()
         with stream:
             for index, block in enumerate(blocks(stream, state)):
@@ -80,6 +89,8 @@ class LogReader:
                         report.format, report.problem = "not a log", found
                         return report
                     where = _leap(where, block.data)
+                if beside is not None:
+                    beside.block(block)
                 lines = line_tools.split(block)
                 report.lines = int(lines.number[-1])
                 self._block(lines, where, report, counted)
@@ -95,6 +106,8 @@ class LogReader:
             report.shapes = []
         for family in self._families.values():
             report.unknown_keys |= family.unknown_keys
+        if beside is not None:
+            beside.finish(report)
         return report
 
     def _block(self, lines: line_tools.Lines, where: Where, report: FileReport, counted: _Counted) -> None:
@@ -264,8 +277,6 @@ def _not_a_log(head: bytes) -> str | None:
         return "a PyTorch-profiler trace; give the file itself, not its text through a pipe"
     if head[257:262] == b"ustar":
         return "a tar archive; unpack it and give the files inside"
-    if start.startswith((b"# HELP ", b"# TYPE ")):
-        return "a /metrics scrape, which this version does not read yet"
     text = _HOLE.sub(b"", head)
     if text.count(b"\0") > len(text) // 50 + 8:
         return "binary data, not a log"
