@@ -197,6 +197,17 @@ def test_a_broken_input_is_named_beside_the_figures_it_left() -> None:
     assert report.pairs[0].comparable.answer == "doubtful"
 
 
+def test_fewer_than_one_token_per_cycle_is_split_into_nothing() -> None:
+    (level,) = pair(run(facts(point(50, e=0.1, cycle=10))), run(facts(point(60)))).levels
+    assert level.waterfall.per == "cycle"
+
+
+def test_a_doubtful_result_decides_nothing() -> None:
+    found = pair(run(facts(point(100)), conditions()), run(facts(point(20)), conditions(doubt="made of whole cloth")))
+    assert found.levels[0].speed == "inconclusive"
+    assert "B: made of whole cloth" in found.levels[0].notes
+
+
 def test_paired_requests_take_the_prompts_spread_out() -> None:
     prompts = noise(3, 24, 0.3)
     busy = tuple(f * g for f, g in zip(prompts, noise(4, 24, 0.02), strict=True))

@@ -98,6 +98,8 @@ def _several(found: Factors) -> str:
 
 
 def _faster(factor: float) -> str:
+    if f"{factor:.2f}" == "1.00":
+        return "as fast"
     return f"{times(factor)} {'faster' if factor > 1 else 'slower'}"
 
 
