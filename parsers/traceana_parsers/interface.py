@@ -8,6 +8,28 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import polars as pl
 
+    from traceana_parsers.sources import Block
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A table whose numbers nothing explains: which headings, and what an answer may be.
+
+    Answers are given to `read_run(columns=...)`: heading -> one of `choices`, or another column of bench_points.
+    """
+
+    line: int
+    headings: tuple[str, ...]
+    choices: tuple[str, ...]
+
+    def line_of_text(self) -> str:
+        """The question as one line."""
+        names = ", ".join(repr(heading[:40]) for heading in self.headings)
+        return (
+            f"line {self.line}: nothing says what is measured below {names}; say it as HEADING=COLUMN, "
+            f"COLUMN one of {', '.join(self.choices)}"
+        )
+
 
 class Sink(Protocol):
     """Takes the rows of a table as they are read. Frames have exactly the columns of `schema.TABLES[table]`."""
@@ -34,7 +56,18 @@ class FileReport:
     problem: str | None = None
     modified: float | None = None  # seconds since the epoch
     inside: str | None = None  # path of the file that a text was kept in, e.g. output captured in a trace
+    questions: list[Question] = field(default_factory=list)  # tables of which the user must say what they hold
     shapes: list[tuple[str, int]] = field(default_factory=list)  # most common line shapes when nothing was recognised
+
+
+class Beside(Protocol):
+    """Reads what is in a text beside the log lines."""
+
+    def block(self, block: Block) -> None:
+        """Takes the next block; must not change it."""
+
+    def finish(self, report: FileReport) -> None:
+        """The text has ended: adds the rows that are left and says in the report what was found."""
 
 
 class MemorySink:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from traceana_parsers.bench.readers import reader_for as reader_for_results
+from traceana_parsers.bench.text import TextBench
 from traceana_parsers.interface import FileReport, Sink
 from traceana_parsers.logs.scan import LogReader
 from traceana_parsers.peek import Peeked
@@ -19,18 +21,21 @@ if TYPE_CHECKING:
     from traceana_parsers.traces.nsight_environment import OnText
 
 
-def read_run(paths: Iterable[str], sink: Sink) -> list[FileReport]:
+def read_run(paths: Iterable[str], sink: Sink, columns: Mapping[str, str] | None = None) -> list[FileReport]:
     """Reads files, folders, globs and `-` into `sink` and reports on each file, in reading order.
 
     A folder of tables that is one export counts as one file. Output of the server that a trace has kept is read as a
-    log; its report comes after those of the files, with `inside` set. Adds one row per report to the `inputs` table.
+    log; its report comes after those of the files, with `inside` set. `columns` says what headings of tables mean that
+    do not say it themselves: heading -> column of `bench_points` (upper and lower case alike); FileReport.questions
+    asks for them. Adds one row per report to the `inputs` table.
     Raises sources.SourceError when a path names nothing; whatever is wrong inside a file is in its report.
     """
     import polars as pl
 
     from traceana_parsers.schema import polars_schema
 
-    run = _Run(gathered(expand(paths)), sink)
+    answers = {heading.casefold(): column for heading, column in (columns or {}).items()}
+    run = _Run(gathered(expand(paths)), sink, answers)
     reports = run.read()
     rows = [
         {
@@ -57,9 +62,10 @@ def read_run(paths: Iterable[str], sink: Sink) -> list[FileReport]:
 class _Run:
     """Reads one run; numbers its files in reading order."""
 
-    def __init__(self, batches: Sequence[Batch], sink: Sink) -> None:
+    def __init__(self, batches: Sequence[Batch], sink: Sink, answers: Mapping[str, str]) -> None:
         self._batches = batches
         self._sink = sink
+        self._answers = answers
         self._logs = LogReader(sink)
         self._files = sum(len(batch.sources) for batch in batches)
         self._kept: list[FileReport] = []  # of texts inside traces
@@ -87,8 +93,22 @@ class _Run:
     def _single(self, opened: Opened) -> FileReport:
         read = reader_for(opened)
         if read is None:
-            return self._logs.read(opened.source, opened.file_id, opened.stream)
+            return self._text(opened)
         return read(opened, self._sink, self._take_text(opened.source))
+
+    def _text(self, opened: Opened) -> FileReport:
+        """Reads results of benchmarks and servers; anything else as text: a log, and results printed in it."""
+        source, file_id = opened.source, opened.file_id
+        try:
+            stream = opened.stream or Peeked(open_stream(source), HEAD)
+        except SourceError:
+            return self._logs.read(source, file_id)  # says why it cannot be opened
+        result = reader_for_results(stream.head)
+        if result is None:
+            return self._logs.read(source, file_id, stream, TextBench(self._sink, file_id, self._answers))
+        report = FileReport(file_id, source.path, modified=source.modified)
+        result(stream, report, self._sink, self._answers)
+        return report
 
     def _take_text(self, source: Source) -> OnText:
         """Reads what was kept in a trace as a log, as an input of its own; texts of no known program are left out."""

@@ -113,6 +113,13 @@ def test_a_run_with_shorter_answers_is_named_unfair() -> None:
     assert check(before, after, {}, None, "f").unfair == ("output tokens per request: 256 / 62.5",)
 
 
+def test_a_result_that_contradicts_itself_neither_passes_nor_fails() -> None:
+    doubtful = side("new", run(facts(point(50)), conditions(doubt="the totals contradict the throughput")))
+    found = check(runs("baseline", HISTORY), doubtful, {}, None, "store")
+    assert {row.result for row in found.lines} == {"inconclusive"}
+    assert "the totals contradict the throughput" in found.notes
+
+
 def test_the_first_run_begins_the_baseline_if_it_has_a_figure() -> None:
     found = first(runs("new", (100.0,)), "store")
     assert (found.result, found.baseline_runs) == ("first", 0)

@@ -160,6 +160,14 @@ def test_context_lengths_are_a_second_axis() -> None:
     assert [(v.concurrency, v.context_tokens) for v in found.levels] == [(1, 0), (1, 16384)]
 
 
+def test_a_log_beside_a_benchmark_by_context_is_no_further_load() -> None:
+    log = point(85, at=1, source=PointSource.LOG)
+    points = [point(tps, at=1, context=c) for c, tps in ((0, 90), (16384, 80))]
+    found = pair(run(facts(log, *points)), run(facts(log, *points)))
+    assert [v.context_tokens for v in found.levels] == [0, 16384]
+    assert "with 16,384 context tokens" in found.sentence
+
+
 def test_several_set_ups_in_one_file_are_asked_for() -> None:
     table = run(facts(point(77.5, series="eagle3"), point(92.6, series="baseline")))
     with pytest.raises(TraceanaError, match=r"side A holds several set-ups.*baseline, eagle3.*#WORDS"):
@@ -187,6 +195,17 @@ def test_a_broken_input_is_named_beside_the_figures_it_left() -> None:
     report = compare([side("A", run(cut, doubtful)), side("B", run(facts(point(60)), conditions()))])
     assert report.sides[0].notes == ("a.json: ends early", "the totals contradict the throughput")
     assert report.pairs[0].comparable.answer == "doubtful"
+
+
+def test_fewer_than_one_token_per_cycle_is_split_into_nothing() -> None:
+    (level,) = pair(run(facts(point(50, e=0.1, cycle=10))), run(facts(point(60)))).levels
+    assert level.waterfall.per == "cycle"
+
+
+def test_a_doubtful_result_decides_nothing() -> None:
+    found = pair(run(facts(point(100)), conditions()), run(facts(point(20)), conditions(doubt="made of whole cloth")))
+    assert found.levels[0].speed == "inconclusive"
+    assert "B: made of whole cloth" in found.levels[0].notes
 
 
 def test_paired_requests_take_the_prompts_spread_out() -> None:

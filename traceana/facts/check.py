@@ -11,7 +11,7 @@ from statistics import fmean
 from traceana.errors import TraceanaError
 from traceana.facts.check_model import Check, CheckLine, Limit
 from traceana.facts.comparable import compare_conditions
-from traceana.facts.compare import alike, side_notes
+from traceana.facts.compare import alike, doubts_at, side_notes
 from traceana.facts.compare_figures import figure_row, measured
 from traceana.facts.compare_levels import Matched, Side, match
 from traceana.facts.settings_effects import assumed_figure_noise
@@ -77,8 +77,9 @@ def check(
         for limit, tolerance in wanted
         for load, found in _intervals(limit, matching.both, baseline, new, run_noise)
     ]
+    doubtful = {m.load.words for m in matching.both if doubts_at(m.load, baseline, new)}
     lines = tuple(
-        _line(limit, tolerance, load, sides, interval, len(intervals))
+        _line(limit, tolerance, load, sides, interval, len(intervals), load in doubtful)
         for limit, tolerance, load, sides, interval in intervals
     )
     result = overall([Result(line.result) for line in lines])
@@ -162,10 +163,17 @@ def _interval(limit: Limit, before: Measured, after: Measured, paired: bool, run
 
 
 def _line(
-    limit: Limit, tolerance: float, load: str, sides: tuple[Measured, Measured], interval: RatioInterval, lines: int
+    limit: Limit,
+    tolerance: float,
+    load: str,
+    sides: tuple[Measured, Measured],
+    interval: RatioInterval,
+    lines: int,
+    doubtful: bool,
 ) -> CheckLine:
     before, after = sides
     ends = better_range(interval, True, CONFIDENCE)
+    result = Result.INCONCLUSIVE if doubtful else gate(interval, tolerance, limit.higher_is_better, lines)
     return CheckLine(
         metric=limit.name,
         load=load,
@@ -175,7 +183,7 @@ def _line(
         low=None if ends is None else ends[0] - 1.0,
         high=None if ends is None else ends[1] - 1.0,
         limit=-tolerance if limit.higher_is_better else tolerance,
-        result=gate(interval, tolerance, limit.higher_is_better, lines).value,
+        result=result.value,
         basis=interval.basis.value,
         baseline_runs=len(before.runs),
         new_runs=len(after.runs),

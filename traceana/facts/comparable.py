@@ -77,6 +77,7 @@ _METHOD = effect_of("speculative_algorithm")
 _DRAFT_MODEL = effect_of("draft_model")
 _DRAFTS = effect_of("num_speculative_tokens")
 _PROMPTS = _effect("prompts", 2, ("acceptance", "cycle"), "other prompts are accepted differently", True)
+_ORDER = _effect("prompts", 23, ("acceptance", "cycle"), "prompts of other lengths, or in another order")
 _LENGTHS = _effect(
     "lengths", 3, _ALL, "other lengths are other work: prefill, context and acceptance all depend on them", True
 )
@@ -153,20 +154,21 @@ def _benchmarks(found: Found, alike: Sequence[tuple[LoadConditions, LoadConditio
         return
     rows: tuple[tuple[str, Callable[[LoadConditions], object], Effect], ...] = (
         ("dataset", lambda c: c.dataset, _PROMPTS),
-        ("prompt lengths", lambda c: c.prompt_lengths, _PROMPTS),
+        ("prompt lengths", lambda c: c.prompt_lengths, _ORDER),
         ("prompt tokens", lambda c: _per_request(c.input_tokens, c.requests), _PROMPTS),
         ("output tokens per request", lambda c: _per_request(c.output_tokens, c.requests), _LENGTHS),
         ("output length asked for", lambda c: c.output_length, _LENGTHS),
         ("context length", lambda c: c.context_tokens, _LENGTHS),
         ("temperature", lambda c: c.temperature, _SAMPLING),
         ("arrival rate", lambda c: c.request_rate, _RATE),
-        ("requests", lambda c: c.requests, _RATE),
         ("failed requests", lambda c: c.failed, _FAILED),
         ("generated texts", lambda c: c.texts, _TEXTS),
         ("label", lambda c: c.label, _PROMPTS),
     )
+    same_number = [(a, b) for a, b in alike if a.requests == b.requests]  # others cannot have the same prompts
     for what, get, effect in rows:
-        _worst(found, what, [(get(a), get(b)) for a, b in alike], effect)
+        looked_at = same_number if effect in (_ORDER, _TEXTS) else alike
+        _worst(found, what, [(get(a), get(b)) for a, b in looked_at], effect)
     names = sorted({name for pair in alike for c in pair for name, _ in c.arguments})
     for name in names:
         pairs = [(dict(a.arguments).get(name), dict(b.arguments).get(name)) for a, b in alike]
@@ -184,7 +186,7 @@ def _worst(found: Found, what: str, pairs: Sequence[tuple[object, object]], effe
         found.look(what, one, other, effect)
     elif known:
         found.same.append(what)
-    elif what in ("dataset", "temperature", "output tokens per request", "prompt tokens"):
+    elif pairs and what in ("dataset", "temperature", "output tokens per request", "prompt tokens"):
         found.look(what, *pairs[0], effect)
 
 

@@ -9,7 +9,7 @@ from traceana.facts import compare_words as words
 from traceana.facts.comparable import compare_conditions, spec_words
 from traceana.facts.compare_explain import change_of, comparable, explanations, main_level, next_step
 from traceana.facts.compare_figures import changed, factors, figures, interval, speed
-from traceana.facts.compare_levels import Matched, Side, match
+from traceana.facts.compare_levels import Load, Matched, Side, match
 from traceana.facts.compare_model import (
     Comparison,
     LevelComparison,
@@ -72,7 +72,6 @@ def _pair(before: Side, after: Side) -> PairComparison:
     matching = match(before, after)
     names = (before.name, after.name)
     levels = [_level(before, after, m) for m in matching.both] or timer_levels(before, after)
-    at = [m.load.words for m in matching.both] or ["the load of the timers"]
     found = compare_conditions(
         (before.facts, before.runs[0].conditions),
         (after.facts, after.runs[0].conditions),
@@ -84,7 +83,7 @@ def _pair(before: Side, after: Side) -> PairComparison:
     return PairComparison(
         before=before.name,
         after=after.name,
-        sentence=words.headline(names, levels, at),
+        sentence=words.headline(names, levels),
         comparable=fair,
         levels=tuple(levels),
         differences=rows,
@@ -124,8 +123,8 @@ def _level(before: Side, after: Side, m: Matched) -> LevelComparison:
     throughput, cycle = (interval(m, name) for name in ("throughput", "cycle"))
     decisive = throughput or cycle
     fast = speed(throughput, cycle)
-    alone = _alone(m, decisive)
-    if alone is not None:
+    open_ = [text for text in (_alone(m, decisive), *doubts_at(m.load, before, after)) if text]
+    if open_:
         fast = "inconclusive"
     settle, settle_from = runs_to_settle(decisive, fast)
     basis = words.basis_words(decisive, m.source, m.paired)
@@ -142,8 +141,19 @@ def _level(before: Side, after: Side, m: Matched) -> LevelComparison:
         repeats=_repeats(before, after, m, decisive),
         runs_needed=settle,
         runs_needed_from=settle_from,
-        notes=tuple(dict.fromkeys(note for note in (alone, basis, *_notes(m)) if note)),
+        notes=tuple(dict.fromkeys(note for note in (*open_, basis, *_notes(m)) if note)),
     )
+
+
+def doubts_at(load: Load, *sides: Side) -> list[str]:
+    """What makes a result at this load doubtful, by side: no verdict is built on it."""
+    return [
+        f"{side.name}: {c.doubt}"
+        for side in sides
+        for run in side.runs
+        for c in run.conditions.loads
+        if c.doubt and c.concurrency == load.concurrency and load.context_tokens in (None, c.context_tokens)
+    ]
 
 
 def _alone(m: Matched, found: RatioInterval | None) -> str | None:

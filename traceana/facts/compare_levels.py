@@ -96,13 +96,19 @@ def match(before: Side, after: Side) -> Matching:
             loads = [{known}, {known}]
     both = [
         _matched(load, (before, after), [[run[load] for run in side if load in run] for side in (one, other)])
-        for load in loads[0] & loads[1]
+        for load in _without_echoes(loads[0] & loads[1])
     ]
     return Matching(
         tuple(sorted(both, key=lambda m: _order(m.load))),
         _words(loads[0] - loads[1]),
         _words(loads[1] - loads[0]),
     )
+
+
+def _without_echoes(loads: set[Load]) -> set[Load]:
+    """The loads without those of a log that a benchmark beside it measured by context length: the log mixes them."""
+    by_context = {load.concurrency for load in loads if load.context_tokens is not None}
+    return {load for load in loads if load.context_tokens is not None or load.concurrency not in by_context}
 
 
 def _joined(a: Load, b: Load) -> Load | None:

@@ -128,6 +128,8 @@ def waterfall_at(before: Side, after: Side, load: Load, figures: Sequence[Figure
         if phases is not None and phases.batch not in (None, load.concurrency):
             why = f"the phase times of {side.name} are of {phases.batch} running"
     cycles, tokens = (_both(figures, name) for name in ("cycle", "tokens per cycle"))
+    if tokens is not None and min(tokens) < 1.0:
+        tokens = None  # contradicting totals: fewer than one token per cycle cannot be
     return waterfall(before.facts, after.facts, cycles, tokens, why)
 
 

@@ -98,6 +98,8 @@ def _several(found: Factors) -> str:
 
 
 def _faster(factor: float) -> str:
+    if f"{factor:.2f}" == "1.00":
+        return "as fast"
     return f"{times(factor)} {'faster' if factor > 1 else 'slower'}"
 
 
@@ -130,19 +132,26 @@ def basis_words(found: RatioInterval | None, source: str, paired: bool = False) 
     return f"the interval rests on the {parts} of one run per side{pairs}: what differs from run to run is not in it"
 
 
-def headline(names: tuple[str, str], levels: Sequence[LevelComparison], at: Sequence[str]) -> str:
+def headline(names: tuple[str, str], levels: Sequence[LevelComparison]) -> str:
     """One sentence over all loads: which side is faster where, and what changed."""
     if not levels:
         return f"{names[0]} and {names[1]} have no load in common: nothing to compare."
     if len(levels) == 1:
         return levels[0].sentence
+    contexts = list(dict.fromkeys(level.context_tokens for level in levels))
     pieces = []
-    for speed in ("slower", "faster", "same", "inconclusive"):
-        there = [(words, level) for words, level in zip(at, levels, strict=True) if level.speed == speed]
-        if there:
-            pieces.append(f"{_SPEEDS[speed]} at {', '.join(_at(words, level) for words, level in there)}")
+    for context in contexts:
+        there = [level for level in levels if level.context_tokens == context]
+        length = "" if len(contexts) == 1 or context is None else f"with {context:,.0f} context tokens "
+        pieces.append(f"{length}{_speeds(there)}")
     said = f"{names[1]} against {names[0]}: {'; '.join(pieces)}."
     return f"{said} {_overall(levels)}".strip()
+
+
+def _speeds(levels: Sequence[LevelComparison]) -> str:
+    """`slower at 8 (0.80x), 16 (0.73x); faster at 1 (1.62x)`."""
+    groups = ((speed, [v for v in levels if v.speed == speed]) for speed in _SPEEDS)
+    return "; ".join(f"{_SPEEDS[speed]} at {', '.join(map(_at, group))}" for speed, group in groups if group)
 
 
 def _overall(levels: Sequence[LevelComparison]) -> str:
@@ -168,7 +177,7 @@ _OVERALL = {
 }
 
 
-def _at(words: str, level: LevelComparison) -> str:
+def _at(level: LevelComparison) -> str:
     ratio = next((f.ratio for f in level.figures if f.name in ("throughput", "cycle") and f.ratio is not None), None)
-    short = words.removesuffix(" running")
-    return short if ratio is None else f"{short} ({ratio:.2f}x)"
+    load = "an unstated load" if level.concurrency is None else f"{level.concurrency:,.0f}"
+    return load if ratio is None else f"{load} ({ratio:.2f}x)"

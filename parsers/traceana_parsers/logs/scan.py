@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from traceana_parsers.interface import FileReport, Sink
+from traceana_parsers.interface import Beside, FileReport, Sink
 from traceana_parsers.logs import lines as line_tools
 from traceana_parsers.logs.catalog import grammars
 from traceana_parsers.logs.families import Family, Result, Where, family_for
@@ -64,10 +64,12 @@ class LogReader:
         self._families: dict[str, Family] = {}
         self._engines: Counter[str] = Counter()
 
-    def read(self, source: Source, file_id: int, stream: Stream | None = None) -> FileReport:
+    def read(
+        self, source: Source, file_id: int, stream: Stream | None = None, beside: Beside | None = None
+    ) -> FileReport:
         """Reads one file. Never raises for what is in it; `problem` of the report says what went wrong.
 
-        `stream`: the source, when it is open already; it is closed here.
+        `stream`: the source, when it is open already; it is closed here. `beside` sees every block of the text too.
         """
         report = FileReport(file_id, source.path)
         try:
@@ -76,9 +78,9 @@ class LogReader:
         except (SourceError, OSError) as error:
             report.problem = str(error).removeprefix(f"{source.path}: ")
             return report
-        return self.read_stream(stream, report)
+        return self.read_stream(stream, report, beside)
 
-    def read_stream(self, stream: Stream, report: FileReport) -> FileReport:
+    def read_stream(self, stream: Stream, report: FileReport, beside: Beside | None = None) -> FileReport:
         """Reads a text of which `report` says whose it is and when it was written, and closes it."""
         state = StreamState()
         self._engines.clear()
@@ -91,6 +93,8 @@ class LogReader:
                         report.format, report.problem = "not a log", found
                         return report
                     where = _leap(where, block.data)
+                if beside is not None:
+                    beside.block(block)
                 lines = line_tools.split(block)
                 report.lines = int(lines.number[-1])
                 self._block(lines, where, report, counted)
@@ -106,6 +110,8 @@ class LogReader:
             report.shapes = []
         for family in self._families.values():
             report.unknown_keys |= family.unknown_keys
+        if beside is not None:
+            beside.finish(report)
         return report
 
     def _block(self, lines: line_tools.Lines, where: Where, report: FileReport, counted: _Counted) -> None:
@@ -275,8 +281,6 @@ def _not_a_log(head: bytes) -> str | None:
         return "a PyTorch-profiler trace; give the file itself, not its text through a pipe"
     if head[257:262] == b"ustar":
         return "a tar archive; unpack it and give the files inside"
-    if start.startswith((b"# HELP ", b"# TYPE ")):
-        return "a /metrics scrape, which this version does not read yet"
     text = _HOLE.sub(b"", head)
     if text.count(b"\0") > len(text) // 50 + 8:
         return "binary data, not a log"

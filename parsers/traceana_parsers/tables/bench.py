@@ -58,7 +58,7 @@ BENCH_TABLES: dict[str, tuple[Column, ...]] = {
             "accept_scope",
             "str",
             "",
-            "what the acceptance covers: run, lifetime (of the server) or snapshot (a window)",
+            "what the acceptance covers: run, lifetime (of the server) or snapshot",
         ),
         Column("tokens_per_cycle_printed", "f64", "tokens", "tokens per request per engine step, as written"),
         Column("cycles", "i64", "", "verify forwards x requests, where counted"),

@@ -1,0 +1,130 @@
+"""Tables in text: Markdown with and without outer bars, box drawings, `+---+` frames. Lines in, grids out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+_MARKDOWN = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
+_RULE = re.compile(r"\s*[+|╭╰├┌└╞┡┢╠╔╚┏┗┣][-=─━═+|┬┼┴╪╤╧╇┳╋┻╦╩╬┤┐┘╮╯╡┩┪╣╗╝┓┛┫\s]*$")
+_BARS = str.maketrans("│┃║", "|||")
+_HEADING = re.compile(r"\s*(#{1,6})\s+(.*?)\s*#*\s*$")
+_WIDEST = 4000  # characters of a table line
+_CELLS = 200
+_ROWS = 20_000
+
+
+@dataclass(slots=True)
+class Row:
+    """Cells of one row and where they stand."""
+
+    cells: list[str]
+    line: int
+    offset: int
+
+
+@dataclass(slots=True)
+class Grid:
+    """A table: its heading row, its rows, the caption (text just before it) and the heading above that."""
+
+    header: list[str]
+    line: int
+    offset: int
+    caption: str = ""
+    heading: str = ""
+    rows: list[Row] = field(default_factory=list)
+    cut: int = 0  # rows beyond the limit
+    boxed: bool = False
+
+
+class Grids:
+    """Collects the tables of a text line by line; each is handed on when it has ended."""
+
+    def __init__(self, take: Callable[[Grid], None]) -> None:
+        self._take = take
+        self._grid: Grid | None = None
+        self._before: Row | None = None  # a line with bars that may be a heading row
+        self._bars = False  # the table's lines begin with a bar
+        self._ruled = False  # a rule of the frame came just before
+        self._caption = self._heading = ""
+
+    @property
+    def open(self) -> bool:
+        """True inside a table, and after a line that may be its heading row."""
+        return self._grid is not None or self._before is not None
+
+    def line(self, text: str, number: int, offset: int) -> bool:
+        """True when the line belongs to a table."""
+        if len(text) > _WIDEST:
+            self.end()
+            return False
+        if self._grid is not None:
+            if self._rule(text):
+                return True
+            if "|" in text or "│" in text or "┃" in text:
+                self._row(text, number, offset)
+                return True
+            self.end()
+        if (
+            self._before is not None
+            and (_MARKDOWN.match(text) or _RULE.match(text))
+            and ("-" in text or "─" in text or "=" in text or "━" in text or "═" in text)
+        ):
+            return self._begin(text)
+        if _RULE.match(text) and text.strip():
+            return False
+        if "|" in text or "│" in text or "┃" in text:
+            self._before = Row([text], number, offset)
+            return False
+        self._before = None
+        self._text(text)
+        return False
+
+    def end(self) -> None:
+        """Hands on the table that has ended, if there is one."""
+        grid, self._grid, self._before = self._grid, None, None
+        if grid is not None and grid.rows:
+            self._take(grid)
+        if grid is not None:
+            self._caption = ""
+
+    def _begin(self, rule: str) -> bool:
+        before = self._before
+        assert before is not None
+        boxed = not _MARKDOWN.match(rule)
+        self._bars = boxed or rule.strip().startswith("|")
+        header = self._split(before.cells[0])
+        if not boxed and len(header) != len(self._split(rule)):
+            self._before = None
+            return False
+        self._grid = Grid(header, before.line, before.offset, self._caption, self._heading, boxed=boxed)
+        self._before = None
+        return True
+
+    def _rule(self, text: str) -> bool:
+        return bool(_MARKDOWN.match(text) and "-" in text) or (
+            bool(_RULE.match(text)) and "|" not in text.replace("|-", "").replace("-|", "")
+        )
+
+    def _row(self, text: str, number: int, offset: int) -> None:
+        grid = self._grid
+        assert grid is not None
+        if len(grid.rows) >= _ROWS:
+            grid.cut += 1
+            return
+        grid.rows.append(Row(self._split(text), number, offset))
+
+    def _split(self, text: str) -> list[str]:
+        text = text.translate(_BARS)
+        if self._bars:
+            text = text.strip().removeprefix("|").removesuffix("|")
+        return [cell.strip() for cell in re.split(r"(?<!\\)\|", text)[:_CELLS]]
+
+    def _text(self, text: str) -> None:
+        words = text.strip()
+        heading = _HEADING.match(text[:300])
+        if heading:
+            self._heading, self._caption = heading[2], ""
+        elif words and not words.startswith(("```", "<!--", "---", "===")):
+            self._caption = words[:300]

@@ -1,0 +1,201 @@
+"""The rows of a table of results to measurements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from traceana_parsers.bench.cells import MISSING, measured
+from traceana_parsers.bench.grid import Grid, Row
+from traceana_parsers.bench.grid_columns import COUNTERS, Columns
+from traceana_parsers.bench.headings import BESIDE, LOADS, MEASURE, UNKNOWN, Heading
+from traceana_parsers.bench.numbers import plain, quantity, tokens
+from traceana_parsers.bench.words import loads, speculates
+
+_YES = dict.fromkeys(("yes", "on", "true", "✓", "✅"), True) | dict.fromkeys(("no", "off", "false", "✗", "❌"), False)
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+_AMOUNT = re.compile(r"[~≈<>]?\s*\d[\d.,]*\s?(?:[kMGT]?B/s|[a-zµ%]{1,3}\b)", re.IGNORECASE)
+_EXTRA = frozenset({"requests_per_s", "input_tps"})  # measured, without a column of their own
+_COLUMN_OF_TEXT = {
+    "model": "model",
+    "backend": "backend",
+    "framework": "backend",
+    "engine": "backend",
+    "dataset": "dataset",
+}
+
+
+@dataclass(slots=True)
+class Fact:
+    """One cell's measurement: whose (series, label, loads), what, and where."""
+
+    line: int
+    offset: int
+    series: str | None
+    label: str | None
+    loads: dict[str, int]
+    values: dict[str, float]
+    speculative: bool | None = None
+    more: dict[str, Any] = field(default_factory=dict)  # model, backend, dataset, itl_of
+    attrs: dict[str, Any] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Read:
+    """What a table gives; `asks`: headings of numbers of which nothing says what they measure."""
+
+    facts: list[Fact] = field(default_factory=list)
+    asks: tuple[str, ...] = ()
+    matrix: list[Fact] = field(default_factory=list)  # by load, of something that is not written: value `?`
+
+
+def read_grid(grid: Grid, answers: Mapping[str, str], one_batch: bool = False) -> Read:
+    """The measurements of a table.
+
+    `answers` says what headings mean (heading in lower case -> column of bench_points); `one_batch`: the table of
+    SGLang's bench_one_batch_server, whose ITL is per token.
+    """
+    return _Reader(Columns(grid, answers, one_batch)).read()
+
+
+class _Reader:
+    """Reads the rows of a table whose columns are understood."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+
+    def read(self) -> Read:
+        made = Read()
+        values, beside, made.asks = self._columns.value_columns()
+        matrix = not values and not made.asks and bool(beside) and self._columns.by_load(beside)
+        if made.asks or not (values or matrix):
+            return made
+        for row in self._columns.grid.rows:
+            facts = self._row(row, beside if matrix else values)
+            (made.matrix if matrix else made.facts).extend(facts)
+        return made
+
+    def _row(self, row: Row, columns: list[int]) -> Iterator[Fact]:
+        whose = self._whose(row)
+        if whose is None:
+            return
+        groups: dict[tuple[str | None, tuple[tuple[str, int], ...]], list[int]] = {}
+        for index in columns:
+            heading = self._columns.headings[index]
+            groups.setdefault((self._columns.series_of(index, columns), heading.load), []).append(index)
+        for (series, load), members in groups.items():
+            yield from self._facts(row, whose, series, dict(load), members)
+
+    def _whose(self, row: Row) -> Fact | None:
+        """What the row says of all its values; None for a row without values, e.g. a mean below the others."""
+        fact = Fact(row.line, row.offset, None, None, {}, {})
+        names: list[str] = []
+        texts: list[str] = []
+        for index, heading in enumerate(self._columns.headings):
+            text = plain(row.cells[index]) if index < len(row.cells) else ""
+            if index in self._columns.texts:
+                self._text(fact, heading, text, names, texts)
+            elif heading.role == LOADS and text.casefold() not in MISSING:
+                self._load(fact, heading, text)
+                if heading.column == "concurrency" and "concurrency" not in fact.loads:
+                    return None
+            elif heading.role == UNKNOWN and text and heading.text.casefold() in COUNTERS:
+                texts.append(f"{heading.text} {text}")
+        fact.series = " / ".join(names) or None
+        fact.label = ", ".join(texts) or None
+        return fact
+
+    def _text(self, fact: Fact, heading: Heading, text: str, names: list[str], texts: list[str]) -> None:
+        for column, load in heading.load:
+            fact.loads.setdefault(column, load)
+        if text.casefold() in MISSING:
+            return
+        if (said := _YES.get(text.casefold())) is not None and speculates(heading.text) is not None:
+            fact.speculative = said
+            names.append(("" if said else "no ") + (heading.series or heading.text).strip(" ()"))
+            return
+        if _AMOUNT.match(text):  # a measurement with words around it
+            fact.attrs.setdefault(heading.text, text)
+            return
+        texts.append(text)
+        found, rest = loads(text)
+        for column, load in found.items():
+            fact.loads.setdefault(column, load)
+        named = _COLUMN_OF_TEXT.get(heading.text.casefold())
+        if named is not None:
+            fact.more.setdefault(named, text)
+        variable = _VARIABLE.fullmatch(heading.text)
+        if rest and rest.casefold() not in MISSING:
+            names.append(f"{variable[0]}={rest}" if variable else rest)
+
+    def _load(self, fact: Fact, heading: Heading, text: str) -> None:
+        column = str(heading.column)
+        number = tokens(text)
+        if number is None:
+            found, _ = loads(text)
+            number = found.get(column)
+        if column in ("duration_s", "request_rate"):
+            spoken = quantity(text)
+            if spoken is not None:
+                seconds = spoken.value / 1000 if spoken.kind == "time" else spoken.value
+                fact.values[column] = seconds
+        elif number is not None and column in BESIDE:
+            fact.attrs[column] = number
+        elif number is not None:
+            fact.loads.setdefault(column, number)
+
+    def _facts(
+        self, row: Row, whose: Fact, series: str | None, load: dict[str, int], members: list[int]
+    ) -> Iterator[Fact]:
+        made: list[Fact] = []
+        name = " / ".join(part for part in (whose.series, series) if part) or None
+        base = replace(
+            whose, series=name, loads={**whose.loads, **load}, values=dict(whose.values), more=dict(whose.more),
+            attrs=dict(whose.attrs), doubts=[],
+        )  # fmt: skip
+        if base.speculative is None:
+            base.speculative = speculates(*(t for t in (whose.label, series) if t))
+        if base.speculative is None:
+            base.speculative = speculates(*self._columns.titles)
+        for values in self._repeats(row, base, members):
+            fact = replace(base, values={**base.values, **values}, attrs=dict(base.attrs), doubts=list(base.doubts))
+            for extra in _EXTRA & fact.values.keys():
+                fact.attrs[extra] = fact.values.pop(extra)
+            made.append(fact)
+        if not made and base.doubts:
+            made.append(base)
+        if made:
+            self._leftovers(row, made[0], members)
+        yield from made
+
+    def _repeats(self, row: Row, base: Fact, members: list[int]) -> list[dict[str, float]]:
+        """Values by column, once per repeat in the row's cells; what is to be said of them goes to `base`."""
+        repeats: list[dict[str, float]] = []
+        for index in members:
+            text = row.cells[index] if index < len(row.cells) else ""
+            heading = self._columns.headings[index]
+            shown = heading if heading.role == MEASURE else replace(heading, column="output_tps", unit="tok/s")
+            cell = measured(text, shown, index in self._columns.percent)
+            if cell.doubt:
+                base.doubts.append(cell.doubt)
+            if cell.assumed:
+                base.attrs.setdefault("assumed", cell.assumed)
+            if heading.column == "chunk":
+                base.more["itl_of"] = "chunk"
+            for column, values in cell.values.items():
+                repeats += [{} for _ in range(len(values) - len(repeats))]
+                for at, value in enumerate(values):
+                    repeats[at][column] = value
+        return repeats
+
+    def _leftovers(self, row: Row, fact: Fact, members: list[int]) -> None:
+        """Cells that no column takes, beside the measurement."""
+        for index, heading in enumerate(self._columns.headings):
+            text = plain(row.cells[index]) if index < len(row.cells) else ""
+            free = heading.role == UNKNOWN and index not in self._columns.texts and index not in members
+            if free and heading.text and text.casefold() not in MISSING and not heading.load:
+                found = quantity(text)
+                fact.attrs.setdefault(heading.text, text if found is None or found.kind else found.value)

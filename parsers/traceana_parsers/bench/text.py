@@ -1,0 +1,93 @@
+"""Benchmark outputs in text, whatever else is in it: beside the reader of logs, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from traceana_parsers.bench.grid import Grids
+from traceana_parsers.bench.nccl_tests import NcclTests
+from traceana_parsers.bench.page import Page
+from traceana_parsers.bench.printed import OneBatch, ServingBlock, SpeculativeLines
+from traceana_parsers.bench.rows import Rows
+from traceana_parsers.bench.run_list import RunList
+from traceana_parsers.bench.trtllm import TrtllmBlock
+from traceana_parsers.interface import FileReport, Sink
+from traceana_parsers.sources import Block
+
+_TABLE = (b"| --", b"|--", b"-- |", b"--|", b"|:-", b"| :-", "│".encode(), b"+--", "┃".encode())
+_DECODE_BENCH = b"llm-decode-bench v"
+_LONGEST = 8000  # characters of a line that may belong to a result
+
+
+class Lines(Protocol):
+    """Reads one kind of result, a line at a time."""
+
+    @property
+    def marks(self) -> tuple[bytes, ...]:
+        """A block of text that holds none of these has no such result."""
+
+    @property
+    def open(self) -> bool:
+        """True inside a result that may go on."""
+
+    def line(self, text: str, number: int, offset: int) -> bool:
+        """Takes a line; True when it belongs to a result."""
+
+    def end(self) -> None:
+        """The text has ended."""
+
+
+class TextBench:
+    """Looks for results in the blocks of a text; `finish` says in the report what was found."""
+
+    def __init__(self, sink: Sink, file_id: int, answers: Mapping[str, str]) -> None:
+        self._rows = Rows(sink, file_id)
+        self._page = Page(self._rows, answers)
+        self._grids = Grids(self._page.add)
+        self._readers: tuple[Lines, ...] = tuple(
+            make(self._rows) for make in (ServingBlock, OneBatch, SpeculativeLines, TrtllmBlock, RunList, NcclTests)
+        )
+        self._taken = 0
+
+    def block(self, block: Block) -> None:
+        """Reads a block, unless nothing in it can belong to a result."""
+        data = block.data
+        wanted = [r for r in self._readers if r.open or any(mark in data for mark in r.marks)]
+        tables = self._grids.open or any(mark in data for mark in _TABLE)
+        if _DECODE_BENCH in data:
+            self._page.tool = "llm_decode_bench"
+        if not (wanted or tables):
+            return
+        offset = block.offset
+        for number, raw in enumerate(data.removesuffix(b"\n").split(b"\n"), block.first_line):
+            if len(raw) <= _LONGEST or b"Namespace(" in raw:
+                text = raw.decode("utf-8", "replace").rstrip("\r")
+                taken = tables and self._grids.line(text, number, offset)
+                for reader in () if taken else wanted:
+                    if reader.line(text, number, offset):
+                        taken = True
+                        break
+                self._taken += taken
+            offset += len(raw) + 1
+
+    def finish(self, report: FileReport) -> None:
+        """Adds what is left and says in the report what was read."""
+        self._grids.end()
+        for reader in self._readers:
+            reader.end()
+        self._page.end()
+        self._rows.flush()
+        tools = self._rows.tools
+        report.questions = self._page.questions
+        report.partial += len(self._page.refused)
+        if tools:
+            tool = max(tools, key=lambda name: tools[name])
+            report.format = tool if report.format == "unknown" else f"{report.format} + {tool}"
+            report.recognised = min(report.lines, report.recognised + self._taken)  # a line may be both
+            report.shapes = []
+        said = [f"line {line}: {why}" for line, why in self._page.refused]
+        said += [question.line_of_text() for question in self._page.questions]
+        if said and report.problem is None:
+            more = f" (and {len(said) - 1} more)" if len(said) > 1 else ""
+            report.problem = said[0] + more
