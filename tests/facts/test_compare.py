@@ -152,6 +152,7 @@ def test_no_common_load_is_said() -> None:
     found = pair(run(facts(point(50, at=1), point(60, at=2))), run(facts(point(50, at=4))))
     assert found.levels == ()
     assert "no load in common" in found.sentence
+    assert "B holds no throughput" in pair(run(facts(point(50))), run(facts())).sentence
 
 
 def test_context_lengths_are_a_second_axis() -> None:
