@@ -113,6 +113,29 @@ def test_what_cannot_be_used_is_one_line_and_exit_code_2(arguments: tuple[str, .
     assert done.stdout == ""
 
 
+def test_one_measured_figure_against_five_runs_is_flagged_and_decides_nothing(tmp_path: Path) -> None:
+    seconds = (33.59, 29.81, 39.66, 30.48, 34.03)
+    five = [f"Run {i}/5: 2048 tokens in {s}s = {2048 / s:.1f} tok/s" for i, s in enumerate(seconds, 1)]
+    (tmp_path / "three-step.txt").write_text("\n".join(five) + "\n")
+    (tmp_path / "two-step.txt").write_text("Run 1/1: 2048 tokens in 21.79s = 94.0 tok/s\n")
+    text = " ".join(traceana("compare", "two-step.txt", "three-step.txt", cwd=tmp_path).stdout.split())
+    assert "Inconclusive" in text
+    assert "94.0 was measured once and never repeated" in text
+    assert "B ran 5 times: 61.0, 68.7, 51.6, 67.2, 60.2 tok/s, mean 61.7, spread 11 %" in text
+
+
+def test_two_columns_of_one_table_are_two_sides(tmp_path: Path) -> None:
+    (tmp_path / "sweep.md").write_text(
+        "| concurrency | EAGLE3 tok/s | baseline tok/s |\n|---|---|---|\n| 1 | 77.5 | 92.6 |\n| 30 | 299.5 | 711.0 |\n"
+    )
+    done = traceana("compare", "sweep.md#baseline", "sweep.md#eagle3", cwd=tmp_path)
+    text = " ".join(done.stdout.split())
+    assert "slower at 30 (0.42x); inconclusive at 1 (0.84x)" in text, done.stderr
+    asked = traceana("compare", "sweep.md", "sweep.md#eagle3", cwd=tmp_path)
+    assert asked.returncode == 2
+    assert "holds several set-ups" in asked.stderr
+
+
 def test_a_store_gathers_history_and_then_tells_a_regression_from_noise(tmp_path: Path) -> None:
     store = tmp_path / "baseline"
     said = [

@@ -60,3 +60,30 @@ def test_the_report_is_never_written_over_an_input(tmp_path: Path) -> None:
     said = traceana("sweep", copy, "--baseline", PLAIN, "-o", copy)
     assert said.code == 2
     assert copy.read_bytes() == Path(SERVER).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("SPEC", "--baseline", "PLAIN", "OTHER"),
+        ("SPEC", "--baseline", "PLAIN", "--baseline", "OTHER"),
+        ("--format", "json", "SPEC", "--baseline", "PLAIN", "OTHER", "--no-redact"),
+        ("--baseline", "PLAIN", "OTHER", "--no-redact", "SPEC"),
+        ("SPEC", "--baseline=PLAIN", "--baseline=OTHER"),
+    ],
+)
+def test_the_baseline_takes_all_paths_that_follow_it(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    other = tmp_path / "other.md"
+    other.write_text("| concurrency | tok/s |\n|---|---|\n| 64 | 2000.0 |\n| 128 | 2100.0 |\n")
+    names = {"SPEC": SERVER, "PLAIN": PLAIN, "OTHER": str(other)}
+    given = [names.get(a) or a.replace("PLAIN", PLAIN).replace("OTHER", str(other)) for a in arguments]
+    said = traceana("sweep", *given, *(() if "json" in given else ("--format", "json")))
+    assert said.code == 0
+    assert {Path(entry["path"]).name for entry in said.json["baseline"]["inputs"]} == {"plain.log", "other.md"}
+    assert {Path(entry["path"]).name for entry in said.json["spec"]["inputs"]} == {"server.log"}
+
+
+def test_a_path_that_could_be_either_is_left_to_the_speculating_side() -> None:
+    said = traceana("sweep", "--baseline", PLAIN, SERVER, "--format", "json")
+    assert said.code == 0
+    assert said.json["spec"]["inputs"][0]["path"] == SERVER

@@ -14,7 +14,8 @@ from traceana.errors import TraceanaError
 from traceana.facts.bench_model import PointSource
 from traceana.facts.compare import compare
 from traceana.facts.conditions import Counters
-from traceana.facts.model import Facts, InputFacts, Provenance, TraceFacts, TracePhase
+from traceana.facts.model import Facts, InputFacts, Provenance
+from traceana.facts.trace_model import TraceFacts, TracePhase
 
 FIVE = (61.0, 68.7, 51.6, 67.2, 60.2)
 
@@ -152,6 +153,7 @@ def test_no_common_load_is_said() -> None:
     found = pair(run(facts(point(50, at=1), point(60, at=2))), run(facts(point(50, at=4))))
     assert found.levels == ()
     assert "no load in common" in found.sentence
+    assert "B holds no throughput" in pair(run(facts(point(50))), run(facts())).sentence
 
 
 def test_context_lengths_are_a_second_axis() -> None:
@@ -239,7 +241,7 @@ def test_phases_that_both_time_make_a_waterfall_that_adds_up_as_printed() -> Non
 def traced(wait: float) -> Facts:
     """A run whose ledger has two ranks, one of which waits in the verify's allreduces."""
     phases = tuple(
-        TracePhase(rank, 0, phase, 50, window_ms=sum(ms for _, ms in buckets), buckets=buckets)
+        TracePhase(rank, 0, phase, 50, window_ms=sum(ms for _, ms in buckets), buckets=dict(buckets))
         for rank in (0, 1)
         for phase, buckets in (
             ("draft", (("compute", 1.5), ("launch_gap", 0.5))),

@@ -18,7 +18,7 @@ from traceana.cli.explain import explain
 from traceana.cli.floor import floor
 from traceana.cli.ingest import ingest
 from traceana.cli.ledger import ledger
-from traceana.cli.sweep import sweep
+from traceana.cli.sweep import BaselineTakesMany, sweep
 from traceana.cli.whatif import whatif
 from traceana.errors import EXIT_INTERRUPTED, EXIT_UNUSABLE, TraceanaError
 
@@ -32,7 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (diagnose, compare, sweep, check, ledger, breakeven, floor, whatif, ingest, explain):
-    app.command()(command)
+    app.command(cls=BaselineTakesMany if command is sweep else None)(command)
 app.command(
     "report",
     help="Draw the report of a store; the same as `traceana diagnose STORE`.\n\nExample: traceana report store",

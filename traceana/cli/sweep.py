@@ -5,9 +5,41 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand
 
 from traceana.cli import output
 from traceana.cli.diagnose import ReportFormat
+
+_BASELINE = "--baseline"
+
+
+class BaselineTakesMany(TyperCommand):
+    """`--baseline` takes all paths that follow it, as a glob that the shell expands gives them."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """The usual parsing, with `--baseline` before each of its paths."""
+        return super().parse_args(ctx, self.spread(args))
+
+    def spread(self, args: list[str]) -> list[str]:
+        """Arguments with the option before each of its paths; as they are where no path would be left for SPEC."""
+        flags = {name for p in self.params if getattr(p, "is_flag", False) for name in (*p.opts, *p.secondary_opts)}
+        out: list[str] = []
+        own_paths, taking = 0, False
+        rest = iter(args)
+        for arg in rest:
+            if arg == _BASELINE:
+                taking = True
+            elif arg.startswith("-") and arg != "-":
+                taking = False
+                out.append(arg)
+                if arg not in flags and "=" not in arg:
+                    out += [value for value in (next(rest, None),) if value is not None]
+            elif taking:
+                out += [_BASELINE, arg]
+            else:
+                own_paths += 1
+                out.append(arg)
+        return out if own_paths and _BASELINE not in (args[-1:] or [""]) else args
 
 
 def sweep(
@@ -20,7 +52,7 @@ def sweep(
     ],
     baseline: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH", help="The same loads without speculation; give it again for more files."),
+        typer.Option(metavar="PATH...", help="The same loads without speculation: all paths that follow."),
     ] = None,
     series: Annotated[
         str | None, typer.Option(metavar="NAME", help="Series with speculation, where a file holds several.")
@@ -45,7 +77,7 @@ def sweep(
 
     A sweep without speculation alone tells which accept length a drafter would need.
 
-    Example: traceana sweep eagle_c*.json --baseline plain_c1.json --baseline plain_c8.json
+    Example: traceana sweep eagle_c*.json --baseline plain_c*.json
     """
     from traceana import api_sweep
     from traceana.report.sweep import render

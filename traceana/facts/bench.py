@@ -23,6 +23,12 @@ _KEY = (
     "tool", "series", "speculative", "k", "num_steps", "topk", "num_draft_tokens",
     "concurrency", "request_rate", "context_tokens", "output_length", "row",
 )  # fmt: skip
+#: columns in which 0 is a value
+_COUNTED = (
+    "file_id", "line", "byte_offset", "point", "k", "num_steps", "topk", "num_draft_tokens", "context_tokens", "failed",
+    "drafts", "drafted", "accepted", "accept_rate_printed",
+)  # fmt: skip
+_SMALLEST, _LARGEST = 1e-6, 1e12  # beyond these a figure is a slip of the keyboard or a broken file
 _MOST_POINTS = 4000
 _SAMPLES = 400
 _SAME = 0.002  # a printed block rounds what the file beside it has in full
@@ -57,22 +63,32 @@ def _order(point: LoadPoint) -> tuple[object, ...]:
 
 
 def _usable(rows: pl.DataFrame) -> pl.DataFrame:
-    """Measurements only: no warm-up, and at least one figure of speed that is finite and above zero."""
+    """Measurements only: no warm-up, impossible values null, and at least one figure of speed."""
     import polars as pl
 
-    speeds = ("output_tps", "user_tps", "tpot_mean_ms", "tpot_median_ms", "itl_mean_ms", "itl_median_ms", "step_ms")
+    numbers = [name for name, kind in rows.schema.items() if kind.is_numeric() and name not in _COUNTED]
+    positive = [pl.when(_possible(name)).then(pl.col(name)).alias(name) for name in numbers]
+    counted = [pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(name) for name in _COUNTED if name in rows.columns]
     nameless = (
         pl.col("tool").eq("table") & pl.col("concurrency").is_null()
     )  # only its words tell such a row from others
-    cleaned = rows.with_columns(
-        pl.when(pl.col(name).is_finite() & (pl.col(name) > 0)).then(pl.col(name)).alias(name) for name in speeds
-    ).with_columns(
+    cleaned = rows.with_columns(*positive, *counted).with_columns(
         pl.when(pl.col("speculative").eq(False).fill_null(False)).then(0).otherwise(pl.col("k")).alias("k"),
         pl.when(nameless).then(pl.col("label")).alias("row"),
     )
-    counted = (pl.col("output_tokens") > 0) & (pl.col("duration_s") > 0)
-    any_speed = pl.any_horizontal(*(pl.col(name).is_not_null() for name in speeds), counted.fill_null(False))
-    return cleaned.filter(~pl.col("warmup").fill_null(False) & any_speed)
+    written = [f"{what}_{kind}_ms" for what in ("tpot", "itl") for kind in ("mean", "median")]
+    speeds = [pl.col(name).is_not_null() for name in ("output_tps", "user_tps", "step_ms", *written)]
+    totals = pl.col("output_tokens").is_not_null() & pl.col("duration_s").is_not_null()
+    return cleaned.filter(~pl.col("warmup").fill_null(False) & pl.any_horizontal(*speeds, totals))
+
+
+def _possible(name: str) -> pl.Expr:
+    """Whether a column's value can be what its name says; requests sent all at once have an infinite rate."""
+    import polars as pl
+
+    value = pl.col(name).cast(pl.Float64)
+    within = value.is_between(_SMALLEST, _LARGEST)
+    return within | value.is_infinite() if name == "request_rate" else within
 
 
 def _without_twins(rows: pl.DataFrame) -> pl.DataFrame:

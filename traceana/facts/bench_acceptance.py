@@ -43,6 +43,16 @@ class Reader:
         return Fact(math.fsum(kept) / len(kept), provenance, self.evidence)
 
 
+def per(row: Row, what: str, each: str) -> float | None:
+    """One column over another; None where either is not known, or the other is 0."""
+    return row[what] / row[each] if row[what] is not None and row[each] else None
+
+
+def plus_one(value: float | None) -> float | None:
+    """An accepted number of drafts as an accept length: the bonus token added."""
+    return None if value is None else 1.0 + value
+
+
 def tokens_per_chunk(read: Reader, tpot: Fact[float], itl: Fact[float], plain: bool) -> Fact[float]:
     """Tokens after the first / gaps between chunks; else gap / time per token. A chunk is one engine step (vLLM)."""
     counted = read.derived(
@@ -66,7 +76,7 @@ def accept_length(read: Reader, plain: bool) -> Fact[float]:
     """Accept length with the bonus token counted; `reason` says what the written one means."""
     if plain:
         return Fact(reason="this set-up does not speculate")
-    counted = read.derived(lambda row: 1.0 + row["accepted"] / row["drafts"] if row["drafts"] else None)
+    counted = read.derived(lambda row: plus_one(per(row, "accepted", "drafts")))
     if counted.known:
         words = "1 + accepted / drafts, counted around the run; steps without a draft do not count"
         return Fact(counted.value, Provenance.DERIVED, counted.evidence, words)
@@ -106,7 +116,7 @@ def _length_of_rate(read: Reader) -> Fact[float]:
 
 def accept_rate(read: Reader) -> Fact[float]:
     """Accepted / drafted tokens: counted, else as written."""
-    counted = read.derived(lambda row: row["accepted"] / row["drafted"] if row["drafted"] else None)
+    counted = read.derived(lambda row: per(row, "accepted", "drafted"))
     return counted if counted.known else read.fact("accept_rate_printed")
 
 
@@ -117,7 +127,7 @@ def tokens_per_cycle(read: Reader, chunk: Fact[float], length: Fact[float], plai
     written = read.fact("tokens_per_cycle_printed")
     if written.known:
         return written
-    by_cycles = read.derived(lambda row: row["output_tokens"] / row["cycles"] if row["cycles"] else None)
+    by_cycles = read.derived(lambda row: per(row, "output_tokens", "cycles"))
     if by_cycles.known:
         return by_cycles
     if chunk.known:

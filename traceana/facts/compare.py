@@ -72,6 +72,7 @@ def _pair(before: Side, after: Side) -> PairComparison:
     matching = match(before, after)
     names = (before.name, after.name)
     levels = [_level(before, after, m) for m in matching.both] or timer_levels(before, after)
+    empty = [s.name for s in (before, after) if not s.facts.points and s.facts.cycle.total_ms.value is None]
     found = compare_conditions(
         (before.facts, before.runs[0].conditions),
         (after.facts, after.runs[0].conditions),
@@ -83,7 +84,7 @@ def _pair(before: Side, after: Side) -> PairComparison:
     return PairComparison(
         before=before.name,
         after=after.name,
-        sentence=words.headline(names, levels),
+        sentence=words.headline(names, levels, empty),
         comparable=fair,
         levels=tuple(levels),
         differences=rows,

@@ -132,8 +132,11 @@ def basis_words(found: RatioInterval | None, source: str, paired: bool = False) 
     return f"the interval rests on the {parts} of one run per side{pairs}: what differs from run to run is not in it"
 
 
-def headline(names: tuple[str, str], levels: Sequence[LevelComparison]) -> str:
-    """One sentence over all loads: which side is faster where, and what changed."""
+def headline(names: tuple[str, str], levels: Sequence[LevelComparison], empty: Sequence[str] = ()) -> str:
+    """One sentence over all loads: which side is faster where, and what changed. `empty`: sides without any figure."""
+    if empty:
+        verb = "hold" if len(empty) > 1 else "holds"
+        return f"{' and '.join(empty)} {verb} no throughput, cycle or timer line: nothing to compare."
     if not levels:
         return f"{names[0]} and {names[1]} have no load in common: nothing to compare."
     if len(levels) == 1:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: client arguments that change what is measured, under the names benchmarks write them
 _CLIENT_ARGUMENTS = (
-    "ignore_eos", "top_p", "top_k", "min_p", "seed", "random_range_ratio", "burstiness", "num_prompts", "endpoint",
+    "ignore_eos", "top_p", "top_k", "min_p", "seed", "random_range_ratio", "burstiness", "endpoint",
     "apply_chat_template", "skip_chat_template", "return_logprob", "prompt_suffix", "prefix_len",
 )  # fmt: skip
 #: counters of generated tokens, by engine

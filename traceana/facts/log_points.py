@@ -75,11 +75,15 @@ def _samples(view: pl.DataFrame, regime: Regime) -> Samples:
     return Samples(
         "window",
         steady.height,
-        *(
-            () if column.null_count() else tuple(float(v) for v in column)
-            for column in (per_token, kept["tokens_per_cycle"], kept["cycle_ms"])
-        ),
+        ms_per_token=_whole(per_token),
+        tokens_per_cycle=_whole(kept["tokens_per_cycle"]),
+        cycle_ms=_whole(kept["cycle_ms"]),
     )
+
+
+def _whole(column: pl.Series) -> tuple[float, ...]:
+    """The column's values; () where one is missing."""
+    return () if column.null_count() else tuple(column.to_list())
 
 
 def _notes(regime: Regime) -> tuple[str, ...]:

@@ -42,6 +42,12 @@ def sweep(
         return Sweep(_headline(blocks), None, base_who, blocks, (note,) if note else ())
     pairs, notes = sweep_sides.pairings(with_, without)
     blocks = tuple(_block(pair, who, base_who) for pair in pairs)
+    if baseline is not None:
+        of_spec = _left_out(
+            spec, with_, "among the inputs with speculation that are another series or do not speculate:"
+        )
+        of_base = _left_out(baseline, without, "among the baseline that are another series or speculate:")
+        notes = (*of_spec, *of_base, *notes)
     return Sweep(_headline(blocks), who, base_who, blocks, notes)
 
 
@@ -71,6 +77,12 @@ def _sides(
     if not speculating:
         raise TraceanaError(f"{_paths(spec)} does not speculate: a sweep compares with and without (see compare)")
     return speculating, plain
+
+
+def _left_out(facts: Facts, kept: Sequence[LoadPoint], words: str) -> list[str]:
+    """How many load points of an input are of the other kind, where the baseline was given by itself."""
+    n = len(facts.points) - len(kept)
+    return [f"{n} load point{'' if n == 1 else 's'} {words} left out"] if n else []
 
 
 def _paths(facts: Facts) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from traceana.facts.sweep_model import DraftRow, PlainNeed, SweepBlock, SweepLevel, SweepSide
+from traceana.facts.sweep_model import DraftRow, PlainNeed, SweepBlock, SweepLevel, SweepRatio, SweepSide
 from traceana.report.page import Row, Table
 from traceana.report.text import NONE, figure, letter, share, two, whole
 
@@ -45,6 +45,17 @@ def _ms(value: float | None) -> str:
     return figure(value) if value is None or value < 9_999.5 else f"{whole(value / 1000.0)} s"
 
 
+#: a range wider than this (high / low) says nothing; its ends would only look exact
+_WIDE = 100.0
+
+
+def _end(ratio: SweepRatio | None, which: str) -> str:
+    """One end of a ratio's range; `wide` where the range says nothing."""
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return NONE
+    return "wide" if ratio.high > _WIDE * ratio.low else two(getattr(ratio, which))
+
+
 def _queues(level: SweepLevel) -> bool:
     return bool(level.spec.queueing or level.baseline.queueing)
 
@@ -61,8 +72,8 @@ _LINES = (
     _figure("tok/s with", "spec", "gen_tps", figure, brief=True),
     _figure("tok/s without", "baseline", "gen_tps", figure, brief=True),
     _Line("ratio", lambda v: two(v.ratio.value if v.ratio else None), _derived, brief=True),
-    _Line("  95 % from", lambda v: two(v.ratio.low if v.ratio else None), _derived),
-    _Line("  95 % to", lambda v: two(v.ratio.high if v.ratio else None), _derived),
+    _Line("  95 % from", lambda v: _end(v.ratio, "low"), _derived),
+    _Line("  95 % to", lambda v: _end(v.ratio, "high"), _derived),
     _Line("speculation", _verdict, brief=True),
     _Line("runs to settle it", lambda v: whole(v.ratio.runs_needed if v.ratio and not _queues(v) else None)),
     _figure("TPOT ms with", "spec", "tpot_ms", figure),
