@@ -28,9 +28,15 @@ ALLOWED = {
         "traceana.errors",
     },
     "traceana.api_floor": {"traceana.report", "traceana.speculation", "traceana_parsers", "traceana.errors"},
+    "traceana.api_sweep": {
+        "traceana.api", "traceana.report", "traceana.facts", "traceana.speculation", "traceana_parsers",
+        "traceana.errors",
+    },
+    "traceana.api_whatif": {"traceana.api", "traceana.report", "traceana.facts", "traceana.errors"},
     "traceana.__main__": {"traceana.cli"},
     "traceana.cli": {
-        "traceana.api", "traceana.api_compare", "traceana.api_floor", "traceana.report", "traceana.rules",
+        "traceana.api", "traceana.api_compare", "traceana.api_floor", "traceana.api_sweep", "traceana.api_whatif",
+        "traceana.report", "traceana.rules",
         "traceana.facts", "traceana.speculation", "traceana.errors",
     },
 }  # fmt: skip

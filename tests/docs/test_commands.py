@@ -71,7 +71,7 @@ def test_the_readme_has_one_example_of_every_command() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["diagnose", "compare", "sweep", "check", "ledger", "ingest", "breakeven", "floor", "explain"]
+    "name", ["diagnose", "compare", "sweep", "check", "ledger", "ingest", "breakeven", "floor", "whatif", "explain"]
 )
 def test_every_option_is_documented_and_every_documented_option_exists(name: str) -> None:
     command = typer.main.get_command(app).commands[name]
