@@ -78,7 +78,7 @@ def test_the_verdict_follows_the_planted_shares() -> None:
     assert judge(match_ranks(even.collectives).members).kind == "transfer-dominated"
     verdict = judge(match_ranks(skewed.collectives).members)
     assert verdict.kind == "skew-dominated" and verdict.provenance == "measured" and verdict.ranks == 4
-    assert judge(match_ranks(skewed.collectives.filter(pl.col("start_ns") < 60_000)).members).kind == "inconclusive"
+    assert judge(match_ranks(skewed.collectives.filter(pl.col("start_ns") < 40_000)).members).kind == "inconclusive"
 
 
 def test_captures_that_begin_and_end_at_different_times_are_matched_to_the_same_instances() -> None:

@@ -1,15 +1,15 @@
 """Transfer or waiting, with one rank in hand, with summaries only, and on a real eight-rank capture."""
 
-import gzip
-import json
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from tests.attribution.builder import Process, tables
+from traceana import api
+from traceana.attribution.analyse import Attribution, analyse
 from traceana.attribution.late import last_to_arrive, late_arrivals, late_ranks
-from traceana.attribution.ranks import match_ranks, splits
+from traceana.attribution.ranks import match_ranks
 from traceana.attribution.skew import judge, judge_summaries, split_one_rank
 
 DLRM = Path(__file__).parents[3] / "shared" / "corpus" / "traces" / "kineto" / "param_dlrm_8rank"
@@ -135,23 +135,39 @@ def test_more_ranks_than_the_group_has_are_not_matched() -> None:
     )
 
 
-@pytest.mark.skipif(not DLRM.exists(), reason="the corpus of real inputs is not beside this checkout")
-def test_eight_real_ranks_leave_their_allreduces_together_and_one_arrives_last() -> None:
-    processes = []
-    for rank, path in enumerate(sorted(DLRM.glob("worker*.json.gz"))):
-        events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-        process = Process(file_id=rank, rank=rank)
-        for event in events:
-            if event.get("cat", "").lower() == "kernel" and "AllReduce" in event["name"]:
-                start = int(event["ts"]) * 1_000
-                process.kernel("allreduce", start, start + int(event["dur"]) * 1_000, None, size=8)
-        processes.append(process)
-    match = match_ranks(tables(*processes).collectives)
-    assert match.members["complete"].all() and match.members.height == 3 * 8
-    assert (match.offsets["offset_ns"].abs() <= 5_000).all() and (match.offsets["spread_ns"] <= 5_000).all()
-    transfers = match.members.group_by("ordinal").agg(pl.col("transfer_ns").first()).sort("ordinal")["transfer_ns"]
+@pytest.fixture(scope="module")
+def dlrm() -> Attribution:
+    if not DLRM.exists():
+        pytest.skip("the corpus of real inputs is not beside this checkout")
+    with api.load([str(DLRM)]) as loaded:
+        found = analyse(loaded.tables)
+    assert found is not None
+    return found
+
+
+def test_eight_real_ranks_leave_their_allreduces_together_and_one_arrives_last(dlrm: Attribution) -> None:
+    members, offsets = (dlrm.tables.frame(name) for name in ("matched_collectives", "clock_offsets"))
+    assert members["complete"].all() and members.height == 3 * 8
+    assert (offsets["offset_ns"].abs() <= 5_000).all() and (offsets["spread_ns"] <= 5_000).all()
+    transfers = members.group_by("ordinal").agg(pl.col("transfer_ns").first()).sort("ordinal")["transfer_ns"]
     assert transfers.to_list() == [86_000, 20_000, 69_000]
-    late = match.members.filter(pl.col("late")).sort("ordinal")["rank"].to_list()
-    assert late == [7, 5, 4]
-    assert judge(match.members).kind == "inconclusive"  # three instances
-    assert splits(match.members).height == 24
+    assert members.filter(pl.col("late")).sort("ordinal")["rank"].to_list() == [7, 5, 4]
+
+
+def test_allreduce_time_of_195_to_1830_us_on_eight_real_ranks_is_waiting(dlrm: Attribution) -> None:
+    """The same three allreduces take 195 us on rank 5 and 1,830 us on rank 1: 175 us of each are transfer."""
+    ranks = (
+        dlrm.tables.frame("matched_collectives")
+        .group_by("rank")
+        .agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias("all"), pl.col("transfer_ns", "wait_ns").sum())
+        .sort("rank")
+    )
+    assert [ns // 1_000 for ns in ranks["all"]] == [1_799, 1_830, 1_685, 1_772, 234, 195, 1_735, 1_357]
+    assert set(ranks["transfer_ns"]) == {175_000}
+    assert ranks["wait_ns"].to_list() == [total - 175_000 for total in ranks["all"]]
+    assert (dlrm.skew.kind, dlrm.skew.provenance, dlrm.skew.ranks) == ("skew-dominated", "measured", 8)
+    assert dlrm.skew.wait_share == pytest.approx(9_207 / 10_607)
+    # what is neither under compute nor under another collective is waiting in the ledger, too
+    waits = dlrm.device_time.sort("rank")["allreduce_wait"]
+    assert [ns // 1_000 for ns in waits] == [1_503, 1_502, 1_381, 1_388, 59, 20, 1_431, 1_080]
+    assert dlrm.late["rank"].to_list() == [4, 5, 7]

@@ -19,6 +19,7 @@ from traceana_parsers.logs import lines as line_tools
 from traceana_parsers.logs.catalog import grammars
 from traceana_parsers.logs.families import Family, Result, Where, family_for
 from traceana_parsers.logs.grammar import Grammar, PatternGrammar
+from traceana_parsers.logs.not_logs import not_a_log
 from traceana_parsers.logs.prefixes import RECORD_START, strip_ansi, unwrap_json
 from traceana_parsers.sources import Source, SourceError, Stream, StreamState, blocks, open_stream
 
@@ -30,29 +31,8 @@ if TYPE_CHECKING:
 _RECORD_START = re.compile(RECORD_START)
 _RETURN = re.compile("\r")
 _LEAP_DAY = re.compile(rb"(?:[^0-9-]02-29|Feb 29) [0-9]{2}:[0-9]{2}:[0-9]{2}")  # not in a full date
-_HOLE = re.compile(rb"\0{16,}")  # a log that was truncated while its writer kept its place begins with zeros
 _SHAPE_LINES = 4000
 _MAX_GLUED = 20_000  # glued lines taken apart per block; beyond that only the first record of each is read
-_UTF16 = "UTF-16 text; convert it first: iconv -f UTF-16 -t UTF-8"
-
-_SQLITE = "; of an Nsight report give: nsys export --type sqlite rep.nsys-rep"
-_NOT_LOGS = (
-    (b"SQLite format 3", "an SQLite file; give the file itself, not its bytes through a pipe"),
-    (b"PAR1", "a Parquet file; give the store's folder instead"),
-    (b"ARROW1", f"an Arrow file that is no table of an Nsight export{_SQLITE}"),
-    (b"\xff\xff\xff\xff", f"an Arrow stream that is no table of an Nsight export{_SQLITE}"),
-    (b"\x89HDF\r\n", f"an HDF5 file{_SQLITE}"),
-    (b'{"data":[', f"an Nsight Systems export as JSON, which is not read{_SQLITE}"),
-    (b"PK\x03\x04", "a zip archive; unpack it and give the files inside"),
-    (b"\x7fELF", "a program, not a log"),
-    (b"%PDF", "a PDF, not a log"),
-    (b"\x89PNG", "a picture, not a log"),
-    (b"\xff\xd8\xff", "a picture, not a log"),
-    (b"\x04\x22\x4d\x18", "an LZ4 file; decompress it first"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive; unpack it and give the files inside"),
-    (b"\xff\xfe", _UTF16),
-    (b"\xfe\xff", _UTF16),
-)
 
 
 class LogReader:
@@ -89,7 +69,7 @@ class LogReader:
         with stream:
             for index, block in enumerate(blocks(stream, state)):
                 if index == 0:
-                    if found := _not_a_log(bytes(block.data[:4096])):
+                    if found := not_a_log(bytes(block.data[:4096])):
                         report.format, report.problem = "not a log", found
                         return report
                     where = _leap(where, block.data)
@@ -270,21 +250,6 @@ def _glued(
         for row in mixed.filter(inner).to_list():
             found.setdefault(row, _RETURN)
     return list(found.items())[:_MAX_GLUED]
-
-
-def _not_a_log(head: bytes) -> str | None:
-    for magic, what in _NOT_LOGS:
-        if head.startswith(magic):
-            return what
-    start = head.lstrip()[:4096]
-    if start[:1] == b"{" and (b'"traceEvents"' in start or b'"schemaVersion"' in start):
-        return "a PyTorch-profiler trace; give the file itself, not its text through a pipe"
-    if head[257:262] == b"ustar":
-        return "a tar archive; unpack it and give the files inside"
-    text = _HOLE.sub(b"", head)
-    if text.count(b"\0") > len(text) // 50 + 8:
-        return "binary data, not a log"
-    return None
 
 
 def _shapes(text: pl.Series) -> list[tuple[str, int]]:

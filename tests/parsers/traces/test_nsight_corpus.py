@@ -11,6 +11,8 @@ import polars as pl
 import pytest
 
 from tests.parsers.traces.nsight_reading import Tables, capture, everything, kernel_summary, named, notes, read_export
+from traceana_parsers.interface import MemorySink
+from traceana_parsers.read import read_run
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "traces"
 NSYS, STATS, JAX = CORPUS / "nsys", CORPUS / "nsys_stats", CORPUS / "nsys_jax"
@@ -189,3 +191,11 @@ def test_a_compressed_report_is_read() -> None:
     lines = gzip.decompress(path.read_bytes()).count(b"\n")
     tables, (report,) = capture(path)
     assert report.recognised == tables["ranges"].filter(pl.col("kind") == "gpu_annotation").height == lines - 1
+
+
+@pytest.mark.parametrize(("folder", "captures"), [("nsys", 6), ("nsys_stats", 10), ("nsys_jax", 4)])
+def test_whole_folders_of_the_corpus_are_read_without_a_problem(folder: str, captures: int) -> None:
+    sink = MemorySink()
+    reports = read_run([str(CORPUS / folder)], sink)
+    assert [(r.path, r.problem) for r in reports if r.problem or not r.recognised or r.unread] == []
+    assert pl.concat(sink.tables["traces"])["file_id"].n_unique() == captures
