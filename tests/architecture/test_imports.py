@@ -26,9 +26,10 @@ ALLOWED = {
         "traceana.api", "traceana.report", "traceana.rules", "traceana.facts", "traceana.store", "traceana_parsers",
         "traceana.errors",
     },
+    "traceana.api_sweep": {"traceana.api", "traceana.facts", "traceana.errors"},
     "traceana.__main__": {"traceana.cli"},
     "traceana.cli": {
-        "traceana.api", "traceana.api_compare", "traceana.report", "traceana.rules", "traceana.facts",
+        "traceana.api", "traceana.api_compare", "traceana.api_sweep", "traceana.report", "traceana.rules", "traceana.facts",
         "traceana.speculation", "traceana.errors",
     },
 }  # fmt: skip
