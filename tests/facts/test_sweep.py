@@ -263,3 +263,26 @@ def test_points_above_saturation_are_no_step_costs() -> None:
     assert block.baseline_scaling is not None
     assert block.baseline_scaling.saturates_at == 8
     assert max((row.k + 1) * row.load for row in block.plain) <= 8
+
+
+def test_each_load_gets_the_draft_length_that_is_fastest_there() -> None:
+    by_k = {
+        3: {1: 100.0, 8: 500.0, 32: 800.0},
+        1: {1: 75.0, 8: 640.0, 32: 1000.0},
+    }
+    rows = [row for k, pairs in by_k.items() for row in table("on", True, pairs, k=k)]
+    spec, base = points(rows), points(table("off", False, {1: 45.0, 8: 330.0, 32: 1900.0}))
+    advice = sweep(_facts(spec, "vllm", "0.32.0"), _facts(base)).blocks[0].advice
+    assert [(span.first, span.last, span.k) for span in advice.spans] == [(1, 1, 3), (2, 8, 1), (9, 32, 0)]
+    assert advice.setting is not None
+    assert '"num_speculative_tokens": 3' in advice.setting
+    assert "[[1, 1, 3], [2, 8, 1], [9, 32, 0]]" in advice.setting
+
+
+def test_an_accept_length_that_skips_cycles_is_told_from_the_multiplier() -> None:
+    run = {"tool": "vllm_bench", "concurrency": 1, "requests": 16, "output_tokens": 1536, "duration_s": 6.0}
+    spec = {**run, "speculative": True, "output_tps": 256.0, "tpot_mean_ms": 3.5, "itl_mean_ms": 6.2, "itl_of": "chunk"}
+    ngram = {**spec, "chunks": 860, "drafts": 390, "drafted": 1560, "accepted": 670}
+    base = {**run, "speculative": False, "output_tps": 170.0, "tpot_mean_ms": 5.6}
+    block = sweep(_facts(points([ngram])), _facts(points([base]))).blocks[0]
+    assert any("counts cycles with a draft only" in note for note in block.notes)

@@ -166,7 +166,12 @@ def _block(pair: sweep_sides.Pairing, who: SetUp, base_who: SetUp) -> SweepBlock
         plain=curves.plain_facts(base_sides, cliffs),
         drafts=drafts if others or any(row.modelled for row in drafts) else (),
         advice=_advice(chosen, every, drafts, who, base_who),
-        notes=(*sweep_words.shared_cliff(cliffs, found), *sweep_words.flat_acceptance(chosen), *_unpaired(unpaired)),
+        notes=(
+            *sweep_words.shared_cliff(cliffs, found),
+            *sweep_words.flat_acceptance(chosen),
+            *sweep_words.acceptance(chosen),
+            *_unpaired(unpaired),
+        ),
     )
 
 

@@ -126,6 +126,28 @@ def shared_cliff(found: Sequence[StepCliff], changes: Sequence[SweepCrossing]) -
     return ()
 
 
+_MULTIPLIER = 1.05
+
+
+def acceptance(levels: Sequence[SweepLevel]) -> tuple[str, ...]:
+    """What the accept lengths mean where that is assumed, and where they are not what a cycle emits."""
+    assumed = dict.fromkeys(
+        v.spec.accept_length_means for v in levels if v.spec.provenance.get("accept_length") == "assumed"
+    )
+    notes = [f"accept length: {means}" for means in assumed if means]
+    if any(
+        v.spec.accept_length
+        and v.spec.tokens_per_cycle
+        and v.spec.accept_length > _MULTIPLIER * v.spec.tokens_per_cycle
+        for v in levels
+    ):
+        notes.append(
+            "the accept length counts cycles with a draft only; tokens/cycle counts all of them and is what multiplies "
+            "the speed"
+        )
+    return tuple(notes)
+
+
 def plain_verdict(found: Sequence[PlainNeed]) -> str:
     """What a drafter of 3 tokens (or the length most loads tell of) needs, from the lowest load to the highest."""
     if not found:

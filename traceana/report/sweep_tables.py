@@ -141,8 +141,6 @@ def _wanted(label: str, levels: Sequence[SweepLevel]) -> bool:
         return any(two(v.spec.tokens_per_cycle) != two(v.spec.accept_length) for v in levels)
     if label in ("TPOT ms with", "TPOT ms without", "  per request"):
         return any(v.user_ratio is not None for v in levels)
-    if label.startswith("tok/s per user"):
-        return not _wanted("TPOT ms with", levels)
     if label.startswith("decoding at once"):
         return any(_differs(v.spec) or _differs(v.baseline) for v in levels)
     if label.startswith("draft:"):

@@ -31,8 +31,6 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
-from math import log2
 
 from traceana.facts.model import Facts, Provenance, Regime
 from traceana.rules._levels import MIN_STEADY, NO_WINDOWS, drafting, forward_ms, pairs, plain, tokens_per_cycle
@@ -48,6 +46,7 @@ from traceana.rules.interface import (
     Severity,
     Threshold,
 )
+from traceana.speculation.sweep_cost import Forward, cliffs
 
 JUMP = Threshold(
     "jump", 1.8, "ratio of cycles", "between adjacent sizes", "rtx6kpro GLM-5.1: 2.4; its other doublings 1.2-1.5", True
@@ -61,8 +60,6 @@ CONTRAST = Threshold(
 
 _KNEE_TOKENS = 128  # from about here a dense forward may turn compute bound
 _GRAPH, _EAGER = 0.9, 0.1
-_DOUBLING = 1.8  # sizes closer than this are not used to judge growth: noise would count as growth
-_STAYS = 0.8  # larger sizes cost at least this share of the size above the cliff, or it was a slow level
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +101,10 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
             f"{count(len(found), 'forward size')} with steady windows: a cliff needs three or more",
             "one run over several concurrencies, e.g. 1, 2, 4, 8, 16, 32, each held for a minute",
         )
-    cliffs = [cliff for cliff in find_cliffs(found) if cliff.above.regime.n_steady >= MIN_STEADY]
-    if not cliffs:
+    sure = [cliff for cliff in find_cliffs(found) if cliff.above.regime.n_steady >= MIN_STEADY]
+    if not sure:
         return Clear(f"no jump from {found[0].tokens} to {found[-1].tokens} tokens per forward")
-    cliff = max(cliffs, key=lambda c: c.jump / c.usual)
+    cliff = max(sure, key=lambda c: c.jump / c.usual)
     if cliff.left_graphs:
         return Clear(f"the jump at {cliff.above.tokens} tokens is where forwards leave the CUDA graph: see GRF001")
     return _finding(facts, baseline, cliff)
@@ -128,27 +125,14 @@ def sizes(facts: Facts) -> list[Size]:
 
 def find_cliffs(found: list[Size]) -> list[Cliff]:
     """Adjacent sizes whose cycle jumps, stays up at all larger sizes, and grew far less per doubling below."""
-    cliffs: list[Cliff] = []
-    for i, (below, above) in enumerate(pairwise(found)):
-        per_doubling = _per_doubling(found[: i + 1])
-        if per_doubling is None or above.tokens / below.tokens > MAX_TOKENS.value:
-            continue
-        cliff = Cliff(below, above, per_doubling ** log2(above.tokens / below.tokens))
-        stays = all(size.ms >= _STAYS * above.ms for size in found[i + 2 :])
-        if cliff.jump > JUMP.value and cliff.jump / cliff.usual >= CONTRAST.value and stays:
-            cliffs.append(cliff)
-    return cliffs
-
-
-def _per_doubling(below: list[Size]) -> float | None:
-    """The largest growth of the cycle per doubling of tokens among these sizes; None when none are a doubling apart."""
-    growths = [
-        (large.ms / small.ms) ** (1.0 / log2(large.tokens / small.tokens))
-        for i, small in enumerate(below)
-        for large in below[i + 1 :]
-        if large.tokens / small.tokens >= _DOUBLING
-    ]
-    return max(1.0, *growths) if growths else None
+    by_tokens = {size.tokens: size for size in found}
+    jumps = cliffs(
+        [Forward(size.tokens, size.ms) for size in found],
+        jump=JUMP.value,
+        most_apart=MAX_TOKENS.value,
+        contrast=CONTRAST.value,
+    )
+    return [Cliff(by_tokens[int(c.below.tokens)], by_tokens[int(c.above.tokens)], c.usual) for c in jumps]
 
 
 def _same_place(cliff: Cliff, baseline: Facts | None) -> Cliff | bool | None:

@@ -37,8 +37,6 @@ def not_a_log(head: bytes) -> str | None:
         return "a PyTorch-profiler trace; give the file itself, not its text through a pipe"
     if head[257:262] == b"ustar":
         return "a tar archive; unpack it and give the files inside"
-    if start.startswith((b"# HELP ", b"# TYPE ")):
-        return "a /metrics scrape, which this version does not read yet"
     text = _HOLE.sub(b"", head)
     if text.count(b"\0") > len(text) // 50 + 8:
         return "binary data, not a log"
