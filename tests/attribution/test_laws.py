@@ -1,11 +1,16 @@
 """The laws learnt from others' wrong numbers, as far as they concern attribution (STYLE.md)."""
 
+import shutil
+import socket
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from tests.attribution.builder import Process, Tables, tables
+from tests.parsers.traces.build_nsight import Export
+from traceana import api
 from traceana.attribution.cycles import cycles_of_scopes
 from traceana.attribution.ledger import build_ledger
 from traceana.attribution.model import BUCKETS, Ledger, LedgerError
@@ -13,6 +18,8 @@ from traceana.attribution.phase_table import phase_spans, phase_table
 from traceana.attribution.projection import project
 from traceana.attribution.ranks import match_ranks, splits
 from traceana.attribution.scopes import scopes_by_name
+
+KINETO = Path(__file__).parents[2] / "fixtures" / "traces" / "kineto"
 
 
 def ledger_of(trace: Tables, with_splits: pl.DataFrame | None = None) -> Ledger:
@@ -188,6 +195,29 @@ def test_law_11_tables_are_not_changed() -> None:
     ledger_of(trace)
     match_ranks(trace.collectives)
     assert all(trace.tables[name].equals(frame) for name, frame in before.items())
+
+
+def test_law_11_inputs_are_never_touched_and_no_network_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export = Export()
+    for at in range(0, 30_000, 1_000):
+        export.nvtx(77, "verify", at, at + 900)
+        export.launch(77, at + 10, at + 20, at + 1)
+        export.kernel(77, "gemm", at + 100, at + 800, at + 1)
+    (folder := tmp_path / "traces").mkdir()
+    export.write(folder / "rank1.sqlite")
+    shutil.copy(KINETO / "rank0.1767225601000000000.pt.trace.json.gz", folder)
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("the network was used")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    monkeypatch.setattr(socket, "getaddrinfo", refused)
+    assert api.diagnose([str(folder)]).trace is not None
+    api.ingest([str(folder)], str(tmp_path / "store"))
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()} == before
 
 
 def test_law_12_idle_time_without_launch_records_is_said_to_have_no_known_cause() -> None:

@@ -77,7 +77,8 @@ def test_the_verdict_says_where_the_cycle_goes_and_of_which_window(wall: Diagnos
 def test_the_generator_writes_what_is_committed(tmp_path: Path) -> None:
     made = {path.relative_to(tmp_path): path for path in write(tmp_path)}
     committed = {path.relative_to(FIXTURES) for path in FIXTURES.glob("rules/*/*/traces/*")}
-    committed |= {path.relative_to(FIXTURES) for path in (*WALL.iterdir(), WALL.with_suffix(".json"))}
+    others = (*WALL.iterdir(), WALL.with_suffix(".json"), *(FIXTURES / "joined").iterdir())
+    committed |= {path.relative_to(FIXTURES) for path in others}
     assert set(made) == committed
     for name, path in made.items():
         ours, theirs = path.read_bytes(), (FIXTURES / name).read_bytes()

@@ -147,7 +147,7 @@ def absurd(folder: Path) -> tuple[Path, str]:
         export.kernel(pid, "k" * 100_000, 10, 20, 1)
         export.kernel(pid, GEMM, LAST - 5, LAST, 2)
         export.kernel(pid, GEMM, -LAST, 7, 2)
-        export.kernel(pid, GEMM, 90, 80, 3)
+        export.kernel(pid, GEMM, 90, 80, 3, deviceId=1 << 40)
         export.launch(pid, LAST, -LAST, 3)
     export.nvtx(4000, "\x1b[31m\0" + "r" * 100_000, LAST, LAST)
     export.add("CUPTI_ACTIVITY_KIND_KERNEL", start=1, end=2, deviceId=0, streamId=7, correlationId=LAST, globalPid=LAST)

@@ -34,6 +34,11 @@ _START = {
         "&& sleep 5 && curl -X POST http://localhost:8000/stop_profile"
     ),
 }
+#: where nothing tells the engine
+_ANY_START = (
+    "profile 400 steps of decoding on every rank, without stacks, shapes and memory (SGLang: POST /start_profile; "
+    "vLLM: --profiler-config and POST /start_profile; else torch.profiler)"
+)
 
 
 def count_process(
@@ -71,16 +76,17 @@ def judge_capture(
             RankMatch.notes.
     """
     tool = traces.get_column("tool").drop_nulls().to_list()
-    command = _Commands(engine, "kineto" if tool and tool[0] == "kineto" else "nsight")
+    too_short = _too_short(counts)
+    command = _Commands(engine, "kineto" if tool and tool[0] == "kineto" else "nsight", longer=bool(too_short))
     found = [
-        *_no_gpu(counts, command),
+        *_no_gpu(traces, counts, command),
         *_hidden_graphs(traces, counts, command),
         *_missing_ranks(traces, command),
         *_unmatched(unmatched, command),
         *_lost_events(traces, command),
         *_clocks(traces, command),
         *_no_launches(counts, command),
-        *_too_short(counts, command),
+        *(CaptureNote("warning", "too-few-cycles", *texts, command.again) for texts in too_short),
         *_overhead(traces, counts, command),
     ]
     order = ("critical", "warning", "info")
@@ -88,41 +94,47 @@ def judge_capture(
 
 
 class _Commands:
-    """The commands for one engine and one profiler."""
+    """The commands for one engine and one profiler; `longer`: the capture is to hold more cycles, too."""
 
-    def __init__(self, engine: str | None, tool: str) -> None:
-        self.tool = tool
+    def __init__(self, engine: str | None, tool: str, *, longer: bool = False) -> None:
         self.nsys = _NSYS.format(server=_SERVER.get(engine or "", "python SERVER ..."))
-        self.torch = _START.get(engine or "", _START["sglang"])
-
-    @property
-    def again(self) -> str:
-        """The same profiler, used right."""
-        return self.torch if self.tool == "kineto" else self.nsys
-
-    @property
-    def longer(self) -> str:
-        """The same, for longer."""
-        if self.tool == "kineto":
-            return self.torch.replace('"num_steps": 100', '"num_steps": 400').replace("sleep 5", "sleep 20")
-        return self.nsys.replace("--capture-range=cudaProfilerApi --capture-range-end=stop", "--delay=60 --duration=20")
+        torch = _START.get(engine or "", _ANY_START)
+        if longer:
+            torch = torch.replace('"num_steps": 100', '"num_steps": 400').replace("sleep 5", "sleep 20")
+            self.nsys = self.nsys.replace(
+                "--capture-range=cudaProfilerApi --capture-range-end=stop", "--delay=60 --duration=20"
+            )
+        self.again = torch if tool == "kineto" else self.nsys
 
 
-def _no_gpu(counts: Sequence[TraceCounts], command: _Commands) -> list[CaptureNote]:
-    without = tuple(c.file_id for c in counts if not c.kernels + c.memops + c.graph_rows)
-    if not without:
-        return []
-    all_of_them = len(without) == len(counts)
-    return [
-        CaptureNote(
-            "critical" if all_of_them else "warning",
-            "no-gpu-events",
-            f"{len(without)} of {len(counts)} traces hold no GPU event",
-            "nothing can be said of GPU time there: the GPU was not traced, or the process used none",
-            command.again,
-            without,
+def _no_gpu(traces: pl.DataFrame, counts: Sequence[TraceCounts], command: _Commands) -> list[CaptureNote]:
+    """Traces without work on a GPU, and captures of sums, which have none by nature. Empty traces are not counted."""
+    timed = traces.filter(pl.col("start_ns").is_not_null())
+    timed = timed if timed.height else traces
+    sums = set(traces.filter(pl.col("tool") == "nsight_stats").get_column("file_id").to_list())
+    of_interest = set(timed.get_column("file_id").to_list()) - sums
+    found = []
+    idle = [c.file_id for c in counts if not c.kernels + c.memops + c.graph_rows]
+    without = tuple(f for f in idle if f in of_interest)
+    every = sum(c.file_id in of_interest for c in counts)
+    if without:
+        found.append(
+            CaptureNote(
+                "critical" if len(without) == every and not sums else "warning",
+                "no-gpu-events",
+                f"{len(without)} of {every} traces hold no GPU event",
+                "nothing can be said of GPU time there: the GPU was not traced, or the process used none",
+                command.again,
+                without,
+            )
         )
-    ]
+    summed = tuple(f for f in idle if f in sums)
+    if summed:
+        what = f"{len(summed)} of {len(counts)} captures hold sums of nsys stats or of a recipe, and no GPU event"
+        consequence = "time by kernel or range can be said, nothing of cycles, idle time, overlap or ranks"
+        export = "nsys export --type sqlite --include-blobs=true rep.nsys-rep"
+        found.append(CaptureNote("warning", "sums-only", what, consequence, export, summed))
+    return found
 
 
 def _hidden_graphs(traces: pl.DataFrame, counts: Sequence[TraceCounts], command: _Commands) -> list[CaptureNote]:
@@ -205,13 +217,14 @@ def _no_launches(counts: Sequence[TraceCounts], command: _Commands) -> list[Capt
     return [CaptureNote("warning", "launches-missing", what, consequence, command.again, without)]
 
 
-def _too_short(counts: Sequence[TraceCounts], command: _Commands) -> list[CaptureNote]:
+def _too_short(counts: Sequence[TraceCounts]) -> list[tuple[str, str]]:
+    """What is missing and what that hides, where cycles are too few."""
     most = max((c.cycles for c in counts if c.kernels + c.graph_rows), default=MIN_CYCLES)
     if most >= MIN_CYCLES:
         return []
-    what = f"{_cycles(most)} captured, fewer than {MIN_CYCLES}" if most else "no cycle was found in the capture"
-    consequence = "a mean of so few says nothing of their spread" if most else "nothing can be said per cycle or phase"
-    return [CaptureNote("warning", "too-few-cycles", what, consequence, command.longer)]
+    if not most:
+        return [("no cycle was found in the capture", "nothing can be said per cycle or phase")]
+    return [(f"{_cycles(most)} captured, fewer than {MIN_CYCLES}", "a mean of so few says nothing of their spread")]
 
 
 def _overhead(traces: pl.DataFrame, counts: Sequence[TraceCounts], command: _Commands) -> list[CaptureNote]:

@@ -57,8 +57,9 @@ MIN_ONE_RANK = 20
 ONE_RANK_QUANTILE = 0.1
 #: ends of one instance that differ by less than this left together whatever the spacing (seen: 5 us, eight A100 ranks)
 LEFT_TOGETHER_NS = 10_000
-#: and otherwise by less than this share of the time between consecutive ends
-LEFT_TOGETHER_SHARE = 0.25
+#: and otherwise by less than this share of the time between consecutive ends (seen: 0.001 on CPU ranks; 30 collectives
+#: of ranks that have nothing to do with each other but keep the same rhythm can be laid over each other to 0.11)
+LEFT_TOGETHER_SHARE = 0.05
 #: an operation that ended within this time before a collective ran up to it
 BACK_TO_BACK_NS = 2_000
 #: summaries: average over median, and maximum over median, above which a row counts waiting (rule catalogue R22)

@@ -107,6 +107,8 @@ def build(tables: Tables) -> Facts:
 def _with_trace(facts: Facts, trace: TraceFacts, tables: Tables, where: locate.Locator) -> Facts:
     """The facts of the log with those of its traces: joined where they are of one run, kept apart where not."""
     cycle, who = facts.cycle, facts.identity
+    if (device := facts.settings.get("device_config")) is not None and device.value.strip("'\"") == "cpu":
+        trace = replace(trace, notes=tuple(note for note in trace.notes if note[1] != "no-gpu-events"), on_cpu=True)
     if not facts.trace_only:
         logged = [tables.frame(name) for name in ("events", "decode_samples", "prefill_samples", "cycles")]
         trace = replace(trace, match=joined.match_run(facts, trace, logged, tables.frame("traces")))

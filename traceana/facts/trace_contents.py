@@ -23,6 +23,18 @@ def cycle_spread(rounds: pl.DataFrame) -> Spread | None:
     return spread(rounds["window_ns"] / 1e6)
 
 
+def apart(traces: pl.DataFrame, notes: list[str]) -> str | None:
+    """Why the traces are not of one capture, in words; None where nothing speaks against it."""
+    named = traces.filter(traces["rank"].is_not_null() & traces["start_ns"].is_not_null())
+    per_rank = named.unique(["rank", "file_id"]).group_by("rank").len("files") if named.height else None
+    if per_rank is not None and (per_rank["files"] > 1).any():
+        first = per_rank.filter(per_rank["files"] > 1).sort("rank").row(0, named=True)
+        return f"{first['files']} of them say that they are rank {first['rank']}"
+    if "clock-no-overlap" in notes:
+        return "they do not overlap in time"
+    return None
+
+
 def world_size(traces: pl.DataFrame) -> int | None:
     """Ranks of the job as the traces say; None where they do not, or contradict each other."""
     sizes = traces["world_size"].drop_nulls().unique().to_list()

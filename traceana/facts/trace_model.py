@@ -116,6 +116,35 @@ class Copies:
 
 
 @dataclass(frozen=True, slots=True)
+class CollectiveSum:
+    """A communication kernel of a capture that holds sums only.
+
+    `verdict`: wait-inclusive (so uneven that it holds waiting), even (which an equal wait every time would be, too) or
+    inconclusive. The shortest one is the nearest to the transfer; sizes may be mixed.
+    """
+
+    collective: str
+    name: str  # untrusted
+    instances: int
+    mean_ms: float
+    median_ms: float | None
+    shortest_ms: float | None
+    longest_ms: float | None
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSums:
+    """A capture that holds sums over all its GPUs and no events: time by category of kernels, and its collectives."""
+
+    path: str
+    kernels: int
+    total_ms: float  # summed over kernels and GPUs: overlap and GPUs count more than once
+    categories: dict[str, float]  # share of total_ms
+    collectives: tuple[CollectiveSum, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RunMatch:
     """Whether the traces were captured from the run that the log is of.
 
@@ -179,6 +208,9 @@ class TraceFacts:
     world_size: int | None = None
     gpus: tuple[str, ...] = ()  # names, each once
     tool: str | None = None
+    sums: tuple[TraceSums, ...] = ()
+    on_cpu: bool = False  # the log says that the engine computes on the CPU: there is no GPU to trace
+    apart: str | None = None  # why these traces are not of one capture, in words: nothing is added up over them
     waits: tuple[HostWait, ...] = ()
     comm: tuple[CommKernel, ...] = ()
     copies: tuple[Copies, ...] = ()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _MOST_CATEGORIES = 12
 _MOST_LATE = 8
 _KEY = ["file_id", "rank", "pid", "device", "phase"]
+_ENGINES = ("sglang", "vllm", "trtllm")
 _NAMES = {"re_extend": "re-extend"}
 
 
@@ -29,6 +30,7 @@ def trace_facts(tables: Tables, engine: str | None, where: Locator) -> TraceFact
         return None  # logs alone are spared the imports below
     from traceana.attribution.analyse import analyse
     from traceana.facts import trace_contents as inside
+    from traceana.facts.trace_summaries import summed
 
     found = analyse(tables, engine)
     if found is None:
@@ -54,14 +56,16 @@ def trace_facts(tables: Tables, engine: str | None, where: Locator) -> TraceFact
             if total
         ),
         notes=tuple((n.severity, n.code, n.what, n.consequence, n.command) for n in found.notes),
-        whole=() if found.cycles else _whole(found.device_time, where),
+        whole=_whole(found, where),
         cycle=inside.cycle_spread(found.rounds),
         batch=spread(found.rounds["batch"]),
-        engine=found.engine,
+        engine=found.engine if found.engine in _ENGINES else None,
         traced_ranks=tuple(sorted(traces["rank"].drop_nulls().unique().to_list())),
         world_size=inside.world_size(traces),
         gpus=inside.gpu_names(traces),
         tool=next(iter(traces["tool"].drop_nulls()), None),
+        sums=summed(tables, where),
+        apart=inside.apart(traces, [note.code for note in found.notes]),
         waits=inside.waits(found.waits, where),
         comm=inside.comm(found.comm, where),
         copies=inside.copies(found.copies, where),
@@ -85,8 +89,12 @@ def _phases(found: Attribution, where: Locator) -> tuple[TracePhase, ...]:
     return tuple(_gpu_phase(row, row["ledger_cycles"], where) for row in rows)
 
 
-def _whole(rows: pl.DataFrame, where: Locator) -> tuple[TracePhase, ...]:
-    """The ledger of the whole capture, one row per timeline that ran something."""
+def _whole(found: Attribution, where: Locator) -> tuple[TracePhase, ...]:
+    """The ledger of the whole capture for timelines without a cycle."""
+    key = ["file_id", "pid", "device"]
+    rows = found.device_time
+    if found.ledger is not None:
+        rows = rows.join(found.ledger.windows.select(key).unique(), on=key, how="anti", nulls_equal=True)
     ordered = rows.sort("rank", "file_id", "device", nulls_last=True).iter_rows(named=True)
     return tuple(_gpu_phase({"phase": "capture", **row}, 1, where) for row in ordered)
 
@@ -153,7 +161,7 @@ def _named(rows: pl.DataFrame) -> pl.Expr:
 def cycle_of(trace: TraceFacts) -> CycleFacts | None:
     """The cycle as the traces show it, by phase, averaged over timelines; None with too few whole cycles on a GPU."""
     on_gpu, timelines = trace.on_gpu, len(trace.timelines)
-    if not on_gpu or trace.cycles < MIN_CYCLES:
+    if not on_gpu or trace.cycles < MIN_CYCLES or trace.apart is not None:
         return None
     # a phase that some cycles lack counts with the cycles of the timeline: parts add up to the mean cycle
     longest = max(p.cycles for p in on_gpu)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from traceana.facts.model import Spread
-from traceana.facts.trace_model import CommKernel, Copies, HostWait, JoinedCycle, LateRank, RunMatch, TracePhase
+from traceana.facts.trace_model import (
+    CommKernel,
+    Copies,
+    HostWait,
+    JoinedCycle,
+    LateRank,
+    RunMatch,
+    TracePhase,
+    TraceSums,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +32,8 @@ class CaptureReport:
 class TraceReport:
     """What the traces say: phases, transfer and wait of collectives, late ranks, capture quality.
 
-    `whole`: the ledger of the whole capture per timeline, where no cycle was found. `match` and `joined`: how the
-    traces and a log among the inputs fit together.
+    `whole`: the ledger of the whole capture per timeline, where no cycle was found. `sums`: captures without
+    events. `apart`: why the traces are not of one capture. `match` and `joined`: how traces and log fit together.
     """
 
     cycles: int
@@ -47,6 +56,9 @@ class TraceReport:
     traced_ranks: tuple[int, ...] = ()
     world_size: int | None = None
     gpus: tuple[str, ...] = ()
+    sums: tuple[TraceSums, ...] = ()
+    on_cpu: bool = False
+    apart: str | None = None
     waits: tuple[HostWait, ...] = ()
     comm: tuple[CommKernel, ...] = ()
     copies: tuple[Copies, ...] = ()

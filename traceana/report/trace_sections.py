@@ -7,6 +7,7 @@ from traceana.report.diagnosis import Diagnosis
 from traceana.report.page import Labelled, Row, Section, Table
 from traceana.report.text import NONE, count, figure, letter, ms, share, two, whole
 from traceana.report.trace_report import CaptureReport, TraceReport
+from traceana.report.trace_sums import sums_section
 from traceana.report.trace_tables import BUCKETS, cycles_by_timeline, phase_tables, rank_table, whole_table
 
 _MOST_CATEGORIES = 6
@@ -26,7 +27,9 @@ def trace_sections(diagnosis: Diagnosis) -> tuple[Section, ...]:
     trace = diagnosis.trace
     if trace is None:
         return ()
-    return (_capture(trace), *_joined(trace), _cycle(trace))
+    sums = sums_section(trace)
+    cycle = (_cycle(trace),) if sums is None or trace.phases or trace.whole else ()
+    return (_capture(trace), *_joined(trace), *cycle, *((sums,) if sums is not None else ()))
 
 
 def _capture(trace: TraceReport) -> Section:
@@ -34,8 +37,10 @@ def _capture(trace: TraceReport) -> Section:
     by_command: dict[str, list[str]] = {}
     for note in trace.capture:
         by_command.setdefault(note.command, []).append(_note(note))
-    texts = tuple(Labelled("", (*lines, f"capture: {command}")) for command, lines in by_command.items())
-    return Section("Capture", lead=(" · ".join(_what(trace)),), texts=texts)
+    texts = [Labelled("", (*lines, f"capture: {command}")) for command, lines in by_command.items()]
+    if trace.apart is not None:
+        texts.insert(0, Labelled("", (f"not of one capture: {trace.apart}; nothing is added up over these traces",)))
+    return Section("Capture", lead=(" · ".join(_what(trace)),), texts=tuple(texts))
 
 
 def _note(note: CaptureReport) -> str:
@@ -47,12 +52,16 @@ def _what(trace: TraceReport) -> list[str]:
     pieces = []
     if trace.cycles:
         pieces.append(f"{count(trace.cycles, 'cycle')} from {trace.source} ({letter(trace.provenance)})")
+    elif trace.sums and not trace.whole:
+        pieces.append(f"{count(len(trace.sums), 'capture')} of sums, without the time of any event")
     else:
         pieces.append("no cycle recognised: neither ranges nor graph launches mark one")
+    if trace.on_cpu:
+        pieces.append("the engine computes on the CPU")
     if gpus:
         pieces.append(count(gpus, "GPU"))
-    if trace.world_size is not None and trace.traced_ranks:
-        pieces.append(f"{len(trace.traced_ranks)} of {count(trace.world_size, 'rank')} traced")
+    if trace.world_size not in (None, 1) and trace.traced_ranks:
+        pieces.append(f"{len(trace.traced_ranks)} of {trace.world_size} ranks traced")
     pieces += [", ".join(trace.gpus[:3])] if trace.gpus else []
     batch = trace.batch
     if batch is not None:
@@ -63,21 +72,22 @@ def _what(trace: TraceReport) -> list[str]:
 
 def _cycle(trace: TraceReport) -> Section:
     cycle = trace.cycle
-    if cycle is not None and cycle.n:
+    if trace.apart is not None:
+        lead = "each GPU for itself: these traces are not of one capture"
+    elif cycle is not None and cycle.n:
         spread = "" if cycle.n < 2 else f", 10th to 90th percentile {figure(cycle.low)} to {figure(cycle.high)}"
         lead = f"median {ms(cycle.median)}{spread} ({letter(trace.provenance)}; profiler running)"
     elif trace.whole:
         lead = "no cycle was found: each GPU from its first to its last operation"
     elif trace.phases:
-        lead = "on the host only: the traces hold no GPU event"
+        lead = "on the host only: " + ("the engine computes there" if trace.on_cpu else "the traces hold no GPU event")
     else:
         lead = "nothing to divide: no cycle and no GPU timeline"
-    tables = phase_tables(trace)
-    ranks = rank_table(trace) if trace.phases else whole_table(trace)
+    tables = (*(phase_tables(trace) if trace.apart is None else ()), rank_table(trace), whole_table(trace))
     texts = [*_allreduces(trace), *_skew(trace), *_host_collectives(trace), *_waits(trace), *_copies(trace)]
-    texts += _categories(trace)
-    every = tables if ranks is None else (*tables, ranks)
-    return Section("Trace cycle" if trace.cycles else "Whole trace", lead=(lead,), tables=every, texts=_lines(texts))
+    texts = [] if trace.apart is not None else [*texts, *_categories(trace)]
+    shown = tuple(table for table in tables if table is not None)
+    return Section("Trace cycle" if trace.cycles else "Whole trace", lead=(lead,), tables=shown, texts=_lines(texts))
 
 
 def _lines(texts: list[str]) -> tuple[Labelled, ...]:
@@ -105,7 +115,7 @@ def _allreduces(trace: TraceReport) -> list[str]:
             f" of {known[0]:,} to {known[-1]:,} bytes" if len(known) > 1 else f" of {known[0]:,} bytes" if known else ""
         )
         number = figure(sum(instances) / cycles).removesuffix(".0") if cycles else NONE
-        name = _COLLECTIVES.get(key[0], key[0].replace("_", "-"))
+        name = _named(key[0]).replace("_", "-")
         found.append(f"{number} {name}{size} per cycle ({key[1]})")
     return [", ".join(found)] if found else []
 
@@ -148,7 +158,15 @@ def _late(trace: TraceReport) -> list[str]:
 def _host_collectives(trace: TraceReport) -> list[str]:
     """Collectives per phase, for captures that record them on the host."""
     seen = {p.phase: p.collectives for p in trace.phases if p.collectives}
-    return [f"collectives in one {phase}: {text}" for phase, text in seen.items()]
+    words = {phase: _named(text) for phase, text in seen.items()}
+    return [f"collectives in one {phase}: {text}" for phase, text in words.items()]
+
+
+def _named(text: str) -> str:
+    """Collectives as the field writes them."""
+    for name, word in _COLLECTIVES.items():
+        text = text.replace(name, word)
+    return text
 
 
 def _cycle_ms(trace: TraceReport) -> float:

@@ -12,6 +12,8 @@ from traceana.report.trace_report import TraceReport
 
 #: most columns of a table by rank
 MAX_TIMELINES = 16
+_LONG_NAME = 8
+_LONGEST_NAME = 30
 BUCKETS = {
     "compute": "compute",
     "allreduce_transfer": "allreduce transfer",
@@ -22,6 +24,17 @@ BUCKETS = {
     "unknown": "unknown (graph replay)",
     "launch_gap": "launch gap",
     "other_idle": "other idle",
+}
+#: the same where they head columns
+_SHORT = {
+    "allreduce transfer": "transfer",
+    "allreduce, transfer or wait": "allreduce",
+    "allreduce wait": "wait",
+    "other communication": "other comm",
+    "unknown (graph replay)": "unknown",
+    "launch gap": "gap",
+    "other idle": "idle",
+    "last to arrive": "last",
 }
 _Column = tuple[str, Callable[[TracePhase], float | None], Callable[[float | None], str]]
 _SPANS: tuple[_Column, ...] = (
@@ -134,7 +147,13 @@ def _by_timeline(corner: str, sums: dict[Timeline, dict[str, float]], trace: Tra
     if any(timeline.rank in last for timeline in shown) and trace.skew != "inconclusive":
         rows.append(Row("last to arrive", tuple(share(last.get(t.rank, 0.0)) for t in shown), "m"))
     remark = f"{len(shown)} of {len(sums)} shown: --format json has all" if len(shown) < len(sums) else ""
-    return Table(corner, timeline_names(shown), tuple(rows), remarks=(remark,))
+    names = timeline_names(shown)
+    if max(map(len, names)) > _LONG_NAME:  # file names: one line each reads better
+        cells = zip(*(row.cells for row in rows), strict=True)
+        turned = tuple(Row(name, tuple(line), "m") for name, line in zip(names, cells, strict=True))
+        heads = tuple(_SHORT.get(row.label, row.label) for row in rows)
+        return Table(corner, heads, turned, remarks=(remark,))
+    return Table(corner, names, tuple(rows), remarks=(remark,))
 
 
 def _shown(timelines: list[Timeline], trace: TraceReport) -> list[Timeline]:
@@ -154,4 +173,9 @@ def timeline_names(timelines: Sequence[Timeline]) -> tuple[str, ...]:
     if len({path for path, _ in pairs}) == 1 and len(set(pairs)) == len(pairs):
         return tuple(f"GPU {device}" for _, device in pairs)
     names = short_names(path for path, _ in pairs)
-    return tuple(names[path].split(".", 1)[0] + f":{device}" for path, device in pairs)
+    return tuple(_clipped(names[path].split(".", 1)[0]) + f":{device}" for path, device in pairs)
+
+
+def _clipped(name: str) -> str:
+    """The end of a long file name: captures of one job begin alike."""
+    return name if len(name) <= _LONGEST_NAME else f"…{name[1 - _LONGEST_NAME :]}"

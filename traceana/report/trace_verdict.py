@@ -22,20 +22,41 @@ _LEAST_SHARE = 0.03
 
 def trace_sentence(trace: TraceFacts) -> str:
     """What the traces alone can say, with the window it is of."""
+    if trace.apart is not None:
+        return f"These traces are not of one capture: {trace.apart}. Each GPU is shown for itself."
+    if trace.apart is not None:
+        return f"These traces are not of one capture: {trace.apart}. Each GPU is shown for itself."
     if trace.on_gpu and trace.cycle is not None:
         on = count(len(trace.timelines), "GPU")
         cycles = "1 cycle" if trace.cycles == 1 else f"median of {trace.cycles:,} cycles"
         return f"A cycle takes {trace.cycle.median:.1f} ms on the GPU ({cycles} on {on}): {_shares(trace.on_gpu)}."
     if trace.whole:
-        longest = max((p.window_ms or 0.0) for p in trace.whole) / 1e3
-        on = count(len(trace.whole), "GPU")
-        return (
-            f"No cycle in these traces. Of the whole capture (up to {longest:.3g} s on {on}): {_shares(trace.whole)}."
-        )
+        return _of_the_capture(trace)
+    if trace.sums:
+        return _of_sums(trace)
     if trace.phases:
         spans = ", ".join(f"{phase} {ms:.1f} ms" for phase, ms in _host(trace.phases).items())
-        return f"The traces hold no GPU event. On the host a cycle has: {spans} (median of {trace.cycles:,} cycles)."
+        why = "The engine computes on the CPU" if trace.on_cpu else "The traces hold no GPU event"
+        return f"{why}. On the host a cycle has: {spans} (medians of {trace.cycles:,} cycles)."
     return "The traces hold neither a cycle nor GPU work with times: nothing can be said about speed."
+
+
+def _of_the_capture(trace: TraceFacts) -> str:
+    longest = max((p.window_ms or 0.0) for p in trace.whole)
+    on = f"{longest:,.1f} ms on {count(len(trace.whole), 'GPU')}"
+    slowed = any(code == "profiler-overhead" for _, code, *_ in trace.notes)
+    more = " The profiler recorded stacks or memory, which stretches launch gaps." if slowed else ""
+    return f"No cycle in these traces. Of the whole capture (up to {on}): {_shares(trace.whole)}.{more}"
+
+
+def _of_sums(trace: TraceFacts) -> str:
+    first = max(trace.sums, key=lambda row: row.total_ms)
+    named = ", ".join(f"{100 * share:.0f} % {name}" for name, share in list(first.categories.items())[:_MOST])
+    which = "" if len(trace.sums) == 1 else " in the largest"
+    return (
+        f"Sums only, no event with its time: {first.kernels:,} kernels took {first.total_ms:,.0f} ms together{which}, "
+        f"{named}. Nothing is known of cycles, idle time or ranks."
+    )
 
 
 def _shares(phases: tuple[TracePhase, ...]) -> str:

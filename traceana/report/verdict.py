@@ -12,7 +12,8 @@ from traceana.rules.interface import Finding
 from traceana.speculation.breakeven import break_even_accept_length
 
 _ACCEPTANCE = {"ACC001", "ACC002", "ACC003", "ACC006", "ACC007"}
-_CYCLE = {"CYC001", "CYC004", "GRF001"}
+_CYCLE = {"CYC001", "CYC004", "CYC005", "CYC006", "CYC007", "GRF001", "GRF002", "GRF003"}
+_CYCLE |= {"COM006", "COM007", "COM008", "COM010"}
 _FATAL = ("STB001", "STB002", "STB003", "CFG002", "CFG003")
 
 
@@ -109,8 +110,8 @@ def verdict(facts: Facts, baseline: Facts | None, findings: Sequence[Finding]) -
 
 def _limiter(facts: Facts, findings: Sequence[Finding]) -> tuple[str, str | None]:
     """Which part of a cycle holds the speed back, as far as findings say so."""
-    codes = {f.code for f in findings}
-    acceptance, cycle = sorted(codes & _ACCEPTANCE), sorted(codes & _CYCLE)
+    codes = list(dict.fromkeys(f.code for f in findings))  # what explains most first
+    acceptance, cycle = [c for c in codes if c in _ACCEPTANCE], [c for c in codes if c in _CYCLE]
     if acceptance and cycle:
         return "both", f"{acceptance[0]} and {cycle[0]}"
     if acceptance:

@@ -13,7 +13,7 @@ from typing import TypedDict
 from traceana.facts.model import Evidence, Facts, Provenance
 from traceana.facts.trace_model import ENOUGH_CYCLES, CommKernel, TraceFacts, TracePhase
 from traceana.rules._text import count, ms, pct
-from traceana.rules.interface import CannotTell, Confidence, Explains, Threshold
+from traceana.rules.interface import CannotTell, Confidence, Explains, NotApplicable, Threshold
 
 #: phases in which the target model runs: a verify, or a forward of which nobody can tell
 TARGET = ("verify", "forward")
@@ -41,16 +41,22 @@ ONE_RANK = CannotTell(
 )
 
 
-def gate(facts: Facts) -> CannotTell | None:
+def gate(facts: Facts) -> CannotTell | NotApplicable | None:
     """Why a rule about cycles on the GPU cannot look, or None to go on."""
     trace = facts.trace
     if trace is None:
         return NO_CYCLE
+    if trace.on_cpu:
+        return NotApplicable("the engine computes on the CPU")
     if trace.match is not None and trace.match.verdict == "different":
         return CannotTell(
             f"these traces are not of this run: {trace.match.against[0]}",
             "traceana diagnose with the traces alone",
             "what the traces say",
+        )
+    if trace.apart is not None:
+        return CannotTell(
+            f"these traces are not of one capture: {trace.apart}", "give the traces of one capture at a time", _WHAT
         )
     if not trace.on_gpu:
         return NO_GPU if trace.phases or not trace.categories else NO_CYCLE

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 #: order in which the reports of a capture are read: what names processes goes before what needs their names
 ORDER = ("api_trace", "launch_trace", "pushpop", "projection", "gpu_trace")
 _PID_BITS = 24
+_TID = (1 << _PID_BITS) - 1
 
 
 class Events:
@@ -29,8 +30,8 @@ class Events:
         self._rows = rows
         self._summaries = summaries
         self._kinds = kinds
-        self._ties: list[pl.DataFrame] = []  # (device, start, pid, correlation) of kernels with a known launch
-        self._calls: list[pl.DataFrame] = []  # (correlation, pid)
+        self._ties: list[pl.DataFrame] = []  # deviceId, start, globalPid, correlationId of kernels with a known launch
+        self._calls: list[pl.DataFrame] = []  # globalTid, start, correlationId
         self._made = 0  # correlation ids given out
         self.gpus: dict[int, str] = {}
 
@@ -46,43 +47,52 @@ class Events:
         return None if take is None else take(section)
 
     def _api_trace(self, section: Section) -> int:
-        import polars as pl
 
         frame = _spans(section).with_columns(
             section.integer("CorrID").alias("correlationId"),
             section.text("Name").alias("name"),
             _serial(section, "Pid", "Tid"),
         )
-        calls = frame.select(pl.col("correlationId"), pl.col("globalTid") // (1 << _PID_BITS))
-        self._calls.append(calls.rename({"globalTid": "pid"}).drop_nulls())
+        self._calls.append(frame.select("globalTid", "start", "correlationId").drop_nulls())
         return self._rows.named_launches(frame)
 
     def _launch_trace(self, section: Section) -> int:
-        """Calls and the kernels they launched. It has no correlation ids: they are given out here."""
+        """Calls and the kernels they launched, several in a graph launch. It has no correlation ids of its own."""
         import polars as pl
 
-        made = pl.Series(range(self._made + 1, self._made + 1 + section.frame.height), dtype=pl.Int64)
-        self._made += section.frame.height
         call = _spans(section, "API Start", "API Dur").with_columns(
-            made.alias("correlationId"), section.text("API Function").alias("name"), _serial(section, "PID", "TID")
+            section.text("API Function").alias("name"), _serial(section, "PID", "TID")
         )
+        call, new = self._numbered(call)
         kernel = _spans(section, "Kernel Start", "Kernel Dur").with_columns(
-            made.alias("correlationId"), section.integer("DevId").alias("deviceId"), _serial(section, "PID")
+            call["correlationId"], section.integer("DevId").alias("deviceId"), _serial(section, "PID")
         )
-        self._ties.append(
-            kernel.select("deviceId", "start", (pl.col("globalPid") // (1 << _PID_BITS)).alias("pid"), "correlationId")
-        )
-        used = 0 if "api_trace" in self._kinds else self._rows.named_launches(call)
+        self._ties.append(kernel.select("deviceId", "start", "globalPid", "correlationId"))
+        used = self._rows.named_launches(new)
         if "gpu_trace" in self._kinds:
-            return used
+            return section.frame.height
         grid = section.text("GridXYZ").str.extract(r"^\s*(\d+)").cast(pl.Int64, strict=False)
         block = section.text("BlockXYZ").str.extract(r"^\s*(\d+)").cast(pl.Int64, strict=False)
         kernel = kernel.with_columns(
             section.text("Kernel Name").alias("name"), grid.alias("gridX"), block.alias("blockX")
         )
-        if "api_trace" in self._kinds:  # its ids are others
-            kernel = kernel.with_columns(pl.lit(None, pl.Int64).alias("correlationId"))
-        return used + self._rows.named_kernels(_with_nulls(kernel, "streamId", "graphNodeId"))
+        return max(used, self._rows.named_kernels(_with_nulls(kernel, "streamId", "graphNodeId")))
+
+    def _numbered(self, call: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Calls with the correlation ids that the trace of calls has for them, else with made ones; and those alone."""
+        import polars as pl
+
+        key = ["globalTid", "start"]
+        sign = -1 if self._kinds & {"api_trace", "gpu_trace"} else 1  # made ids must not meet real ones
+        made = call.select(key).unique(maintain_order=True).with_row_index("made", self._made + 1)
+        self._made += made.height
+        known = pl.concat([pl.DataFrame(schema=dict.fromkeys([*key, "correlationId"], pl.Int64)), *self._calls])
+        ids = made.join(known.unique(key, keep="none"), on=key, how="left", maintain_order="left")
+        ids = ids.with_columns(pl.col("made").cast(pl.Int64) * sign)
+        found = call.join(ids, on=key, how="left", maintain_order="left")
+        new = found.filter(pl.col("correlationId").is_null()).unique(key, maintain_order=True)
+        filled = found.with_columns(pl.coalesce("correlationId", "made").alias("correlationId"))
+        return filled, new.with_columns(pl.col("made").alias("correlationId"))
 
     def _pushpop(self, section: Section) -> int:
         frame = _spans(section).with_columns(*_range_name(section.text("Name")), _serial(section, "PID", "TID"))
@@ -152,32 +162,31 @@ class Events:
         """Rows of a GPU trace with globalPid, where other reports tell it, and the launch's correlation id."""
         import polars as pl
 
-        pid = pl.lit(None, pl.Int64)
+        serial = pl.lit(None, pl.Int64)
         if self._ties:
             ties = pl.concat(self._ties).unique(["deviceId", "start"], keep="none")
-            raw = raw.join(ties, on=["deviceId", "start"], how="left", maintain_order="left", suffix="_made")
-            by_device = _one_to_one(ties, "deviceId")
-            pid = pl.coalesce(pl.col("pid"), pl.col("deviceId").replace_strict(by_device, default=None))
+            raw = raw.join(ties, on=["deviceId", "start"], how="left", maintain_order="left", suffix="_tied")
+            by_device = pl.col("deviceId").replace_strict(_one_to_one(ties), default=None, return_dtype=pl.Int64)
+            serial = pl.coalesce("globalPid", by_device)
             if "api_trace" not in self._kinds:
-                raw = raw.with_columns(pl.col("correlationId_made").alias("correlationId"))
+                raw = raw.with_columns(pl.col("correlationId_tied").alias("correlationId"))
         elif self._calls:
-            calls = pl.concat(self._calls).unique()
-            once = calls.unique("correlationId", keep="none").rename({"correlationId": "id"})
-            seen = raw.join(once, left_on="correlationId", right_on="id", how="inner")
-            by_device = _one_to_one(seen, "deviceId")
-            if calls["pid"].n_unique() == 1:
-                pid = pl.lit(calls["pid"][0], pl.Int64)
-            elif by_device:
-                pid = pl.col("deviceId").replace_strict(by_device, default=None, return_dtype=pl.Int64)
-        return raw.with_columns((pid.cast(pl.Int64) * (1 << _PID_BITS)).alias("globalPid"))
+            calls = pl.concat(self._calls).select("correlationId", pl.col("globalTid") & ~_TID).unique()
+            calls = calls.rename({"globalTid": "globalPid"})
+            if calls["globalPid"].n_unique() == 1:
+                serial = pl.lit(calls["globalPid"][0], pl.Int64)
+            else:
+                seen = raw.join(calls.unique("correlationId", keep="none"), on="correlationId", how="inner")
+                serial = pl.col("deviceId").replace_strict(_one_to_one(seen), default=None, return_dtype=pl.Int64)
+        return raw.with_columns(serial.alias("globalPid"))
 
 
-def _one_to_one(rows: pl.DataFrame, column: str) -> dict[int, int]:
-    """Process by device, for devices that one process alone used."""
+def _one_to_one(rows: pl.DataFrame) -> dict[int, int]:
+    """globalPid by device, for devices that one process alone used."""
     import polars as pl
 
-    pairs = rows.select(column, "pid").drop_nulls().unique()
-    return dict(pairs.filter(pl.len().over(column) == 1).rows())
+    pairs = rows.select("deviceId", "globalPid").drop_nulls().unique()
+    return dict(pairs.filter(pl.len().over("deviceId") == 1).rows())
 
 
 def _spans(section: Section, start: str = "Start", duration: str = "Duration") -> pl.DataFrame:

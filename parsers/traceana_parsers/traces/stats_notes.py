@@ -30,5 +30,5 @@ def notes_of(seen: Sequence[str], counts: Counts, summaries: Summaries) -> list[
     notes = [f"from nsys stats ({reports}): {lacking}no ranks and no wall clock; give the export: {EXPORT}"]
     summed = summaries.count("kernel")
     if summed > kernels:
-        notes.append(f"the GPU trace holds {kernels:,} of the {summed:,} kernels in the summary: it was cut")
+        notes.append(f"the GPU trace is incomplete: it holds {kernels:,} of the {summed:,} kernels in the summary")
     return notes

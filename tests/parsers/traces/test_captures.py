@@ -202,6 +202,22 @@ def test_the_launch_trace_names_the_processes_of_a_gpu_trace(tmp_path: Path) -> 
     assert set(tables["memops"]["pid"]) == {600}  # the process of that GPU
 
 
+def test_the_launch_trace_finds_its_calls_in_the_trace_of_calls(tmp_path: Path) -> None:
+    """And a graph launch, whose kernels are several rows, is one call."""
+    graph = LAUNCHES + "1500,40,1540,60,1700,80,280,600,601,1,cudaLaunchKernel, 108    1    1, 128    1    1,second\n"
+    (tmp_path / "r_cuda_kern_exec_trace.csv").write_text(graph)
+    (tmp_path / "r_cuda_api_trace.csv").write_text(API)
+    tables, _ = read(tmp_path)
+    calls = tables["launches"].select("pid", "start_ns", "correlation").rows()
+    assert calls == [(500, 900, 7), (500, 1500, 8), (600, 1500, -2)]  # one is not in the trace of calls
+    kernels = named(tables, "kernels").select("pid", "name", "correlation").rows()
+    assert kernels == [
+        (500, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)", 7),
+        (600, "nvjet_tst", -2),
+        (600, "second", -2),
+    ]
+
+
 def test_sums_are_not_added_twice(tmp_path: Path) -> None:
     """The same kernels in a summary of either generation, in the GPU summary and by range."""
     (tmp_path / "a_cuda_gpu_kern_sum.csv").write_text(f"{SUM_2023}\n{ROWS}")
@@ -322,3 +338,10 @@ def test_a_table_that_only_describes_a_capture_says_what_is_missing(tmp_path: Pa
     tables, (report,) = read(path)
     assert report.recognised == 0 and (report.problem or "").startswith("a table that describes the capture of an nsys")
     assert tables["traces"].height == 0
+
+
+def test_a_trace_that_holds_less_than_its_summary_is_called_incomplete(tmp_path: Path) -> None:
+    (tmp_path / "cuda_gpu_trace.csv").write_text(f"{TRACE}\n{TRACE_ROWS}")
+    (tmp_path / "cuda_gpu_kern_sum.csv").write_text(f"{SUM_2023}\n{ROWS}")
+    tables, _ = read(tmp_path)
+    assert "the GPU trace is incomplete: it holds 2 of the 4 kernels in the summary" in tables["traces"]["notes"].item()
