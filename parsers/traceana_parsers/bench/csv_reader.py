@@ -94,6 +94,8 @@ def _read(lines: _Lines, page: Page, rows: Rows) -> None:
     first = next(source, "")
     separator = _separator(first)
     header = _cells(first, separator)
+    if not header:
+        return
     if header[0] == _GUIDELLM:
         page.tool = _GUIDELLM
         return
@@ -141,4 +143,8 @@ def _separator(line: str) -> str:
 
 
 def _cells(line: str, separator: str) -> list[str]:
-    return [cell.strip() for cell in next(csv.reader([line.rstrip("\r\n")], delimiter=separator), [""])] or [""]
+    """The cells of a line; none where its quotes or carriage returns are not those of a table."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line.rstrip("\r\n")], delimiter=separator), [])]
+    except csv.Error:
+        return []
