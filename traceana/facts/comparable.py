@@ -277,7 +277,7 @@ def _paths(found: Found, before: Facts, after: Facts) -> None:
             found.raw.append(Raw(what, f"{one:,}", f"{other:,}", effect))
     shares = [_graph_share(f) for f in (before, after)]
     if None not in shares and abs((shares[0] or 0.0) - (shares[1] or 0.0)) > SAME_TOKENS:
-        words = [f"{share:.0%} of windows" for share in shares if share is not None]
+        words = [f"{100.0 * share:.0f} % of windows" for share in shares if share is not None]
         found.raw.append(Raw("forwards in a CUDA graph", words[0], words[1], _GRAPH))
 
 
