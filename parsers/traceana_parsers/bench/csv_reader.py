@@ -61,13 +61,9 @@ def read(stream: Stream, report: FileReport, sink: Sink, answers: Mapping[str, s
     made = rows.counts.get("bench_points", 0)
     report.recognised = made
     report.format = max(rows.tools, key=lambda name: rows.tools[name]) if rows.tools else "unknown"
-    report.questions = page.questions
-    report.partial = len(page.refused)
-    said = [f"line {line}: {why}" for line, why in page.refused] + [q.line_of_text() for q in page.questions]
     if state.problem:
-        said.insert(0, state.problem)
-    if said and report.problem is None:
-        report.problem = said[0] + (f" (and {len(said) - 1} more)" if len(said) > 1 else "")
+        report.problem = state.problem
+    page.tell(report)
 
 
 class _Lines:
