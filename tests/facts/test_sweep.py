@@ -286,3 +286,10 @@ def test_an_accept_length_that_skips_cycles_is_told_from_the_multiplier() -> Non
     base = {**run, "speculative": False, "output_tps": 170.0, "tpot_mean_ms": 5.6}
     block = sweep(_facts(points([ngram])), _facts(points([base]))).blocks[0]
     assert any("counts cycles with a draft only" in note for note in block.notes)
+
+
+def test_a_series_of_neither_kind_is_left_out_by_name() -> None:
+    rows = [*table("EAGLE3", True, _WITH), *table("baseline", False, _WITHOUT), *table("other box", None, {1: 10.0})]
+    found = _both(rows)
+    assert len(found.blocks) == 1
+    assert found.notes == ("left out, as they belong to neither side: 1 load point of 'other box'",)

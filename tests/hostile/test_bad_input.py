@@ -34,8 +34,8 @@ NOT_LOGS = {
     "UTF-16": (LOG.decode().encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
     "JSON": (b'{"a": 1,\n "b": [1, 2]}\n', "none of its 2 lines"),
     "prose": (b"It was a dark night.\nThe server was slow.\n", "It was a dark night."),
-    "CSV": (b"concurrency,tps\n1,2\n2,3\n", "concurrency,tps"),
-    "a scrape of /metrics": (b"# HELP vllm:x y\n# TYPE vllm:x counter\n", "/metrics"),
+    "CSV": (b"city,people\n1,2\n2,3\n", "city,people"),
+    "a scrape of /metrics without values": (b"# HELP vllm:x y\n# TYPE vllm:x counter\n", "/metrics"),
     "another engine": (b"I0203 09:15:20.1 [scheduler.cc:12] batch=4 tok/s=120.0\n" * 9, "9x 'I0"),
     "escapes": (b"\x1b[31mred\x1b[0m \x9b1m\x07 \xe2\x80\xaeabc\n" * 3, "none of its 3 lines"),
 }

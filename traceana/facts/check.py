@@ -194,7 +194,11 @@ def _line(
 def _sentence(result: Result, lines: Sequence[CheckLine]) -> str:
     if not lines:
         return "Nothing to check: the new run and the baseline have no figure at a common load."
-    bad = [f"{line.metric} at {line.load} {line.change:+.1%}" for line in lines if line.result == Result.REGRESSION]
+    bad = [
+        f"{line.metric} at {line.load} {100.0 * line.change:+.1f} %"
+        for line in lines
+        if line.result == Result.REGRESSION
+    ]
     if bad:
         more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
         return f"Regression: {', '.join(bad[:3])}{more}."

@@ -6,44 +6,14 @@ Only what both inputs say can differ; what one of them does not say is listed as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from traceana.facts.compare_found import Found, Raw, shortened
 from traceana.facts.conditions import SAME_TOKENS, Conditions, LoadConditions
 from traceana.facts.model import Fact, Facts, Speculation
 from traceana.facts.settings_effects import Effect, effect_of
 
 _ENVIRONMENT = ("nccl_env", "unknown_env", "launch_env")
-_LONGEST = 100  # characters of a value that are kept
-
-
-@dataclass(frozen=True, slots=True)
-class Raw:
-    """One thing that differs, with what is known of its effect, before it is sized. `setting`: it can be set back."""
-
-    what: str
-    before: str
-    after: str
-    effect: Effect
-    setting: bool = False
-
-
-@dataclass(slots=True)
-class Found:
-    """What a look at both runs gave."""
-
-    raw: list[Raw] = field(default_factory=list)
-    same: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
-    harmless: int = 0
-
-    def look(self, what: str, before: object, after: object, effect: Effect) -> None:
-        """Files one comparison: differs, same, or not known on one side or both."""
-        if before is None or after is None:
-            self.unknown.append(f"{what} ({'neither side says' if before is after else 'one side does not say'})")
-        elif before == after:
-            self.same.append(what)
-        else:
-            self.raw.append(Raw(what, _short(before), _short(after), effect))
 
 
 def compare_conditions(
@@ -217,7 +187,7 @@ def _settings(found: Found, before: Facts, after: Facts) -> None:
             continue
         if name in _FACTS:
             continue
-        values = [_short(side.get(name, "not set")) for side in (one, other)]
+        values = [shortened(side.get(name, "not set")) for side in (one, other)]
         found.raw.append(Raw(name, values[0], values[1], effect, setting=True))
     if one and other:
         found.same.append(f"{sum(1 for name in one if one[name] == other.get(name)):,} settings")
@@ -277,7 +247,7 @@ def _paths(found: Found, before: Facts, after: Facts) -> None:
             found.raw.append(Raw(what, f"{one:,}", f"{other:,}", effect))
     shares = [_graph_share(f) for f in (before, after)]
     if None not in shares and abs((shares[0] or 0.0) - (shares[1] or 0.0)) > SAME_TOKENS:
-        words = [f"{share:.0%} of windows" for share in shares if share is not None]
+        words = [f"{100.0 * share:.0f} % of windows" for share in shares if share is not None]
         found.raw.append(Raw("forwards in a CUDA graph", words[0], words[1], _GRAPH))
 
 
@@ -292,10 +262,3 @@ _COUNTED: tuple[tuple[str, Callable[[Facts], int | None], Effect], ...] = (
 def _graph_share(facts: Facts) -> float | None:
     total = facts.graphs.windows_graph + facts.graphs.windows_eager
     return facts.graphs.windows_graph / total if total else None
-
-
-def _short(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:,.4g}"
-    text = str(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

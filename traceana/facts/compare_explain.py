@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from traceana.facts.comparable import Found
 from traceana.facts.compare_figures import moved
+from traceana.facts.compare_found import Found
 from traceana.facts.compare_levels import Side
 from traceana.facts.compare_model import Comparable, Difference, LevelComparison
 from traceana.facts.compare_size import Change

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from traceana.facts.comparable import Raw
+from traceana.facts.compare_found import Raw
 from traceana.facts.compare_model import Difference, Sized
 from traceana.facts.settings_effects import Effect
 

@@ -113,11 +113,11 @@ def runs_to_settle(found: RatioInterval | None, fast: str) -> tuple[int | None, 
     if found is None or (found.basis is Basis.RUNS and fast != "inconclusive"):
         return None, None
     wanted = max(found.ratio, 1.0 / found.ratio, 1.0 + SAME_WITHIN)
-    chance = f"{POWER:.0%} chance to see the difference"
+    chance = f"{100.0 * POWER:.0f} % chance to see the difference"
     if found.basis is Basis.RUNS and found.sd_runs:
-        return runs_needed(wanted, found.sd_runs), f"{chance}; the repeats vary by {found.sd_runs:.1%}"
+        return runs_needed(wanted, found.sd_runs), f"{chance}; the repeats vary by {100.0 * found.sd_runs:.1f} %"
     assumed = found.sd_runs or assumed_run_noise()
-    return runs_needed(wanted, assumed), f"{chance}; that runs vary by {assumed:.0%} is assumed"
+    return runs_needed(wanted, assumed), f"{chance}; that runs vary by {100.0 * assumed:.0f} % is assumed"
 
 
 def waterfall_at(before: Side, after: Side, load: Load, figures: Sequence[Figure]) -> Waterfall | None:

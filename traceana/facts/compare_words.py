@@ -120,10 +120,10 @@ def basis_words(found: RatioInterval | None, source: str, paired: bool = False) 
     if found.basis is Basis.ASSUMED:
         return (
             "one figure per side, without repeats, requests or windows: the interval assumes that runs vary by "
-            f"{found.sd_runs or 0.0:.0%}"
+            f"{100.0 * (found.sd_runs or 0.0):.0f} %"
         )
     if found.basis is Basis.RUNS:
-        spread = f"{found.sd_runs or 0.0:.1%} from run to run"
+        spread = f"{100.0 * (found.sd_runs or 0.0):.1f} % from run to run"
         if found.unrepeated:
             side = "first" if found.runs[0] == 1 else "second"
             return f"the {side} side was measured once and is taken to vary like the repeats of the other ({spread})"

@@ -72,18 +72,11 @@ def _samples(view: pl.DataFrame, regime: Regime) -> Samples:
     steady = view.filter(pl.col("steady") & (pl.col("level") == regime.running) & (pl.col("gen_tps") > 0)).sort("seq")
     kept = steady.gather_every(max(1, math.ceil(steady.height / _SAMPLES)))
     per_token = kept.select((1000.0 * pl.col("running") / pl.col("gen_tps")).alias("ms"))["ms"]
-    return Samples(
-        "window",
-        steady.height,
-        ms_per_token=_whole(per_token),
-        tokens_per_cycle=_whole(kept["tokens_per_cycle"]),
-        cycle_ms=_whole(kept["cycle_ms"]),
+    token, earned, cycle = (
+        () if column.null_count() else tuple(float(v) for v in column)
+        for column in (per_token, kept["tokens_per_cycle"], kept["cycle_ms"])
     )
-
-
-def _whole(column: pl.Series) -> tuple[float, ...]:
-    """The column's values; () where one is missing."""
-    return () if column.null_count() else tuple(column.to_list())
+    return Samples("window", steady.height, ms_per_token=token, tokens_per_cycle=earned, cycle_ms=cycle)
 
 
 def _notes(regime: Regime) -> tuple[str, ...]:

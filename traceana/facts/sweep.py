@@ -42,13 +42,8 @@ def sweep(
         return Sweep(_headline(blocks), None, base_who, blocks, (note,) if note else ())
     pairs, notes = sweep_sides.pairings(with_, without)
     blocks = tuple(_block(pair, who, base_who) for pair in pairs)
-    if baseline is not None:
-        of_spec = _left_out(
-            spec, with_, "among the inputs with speculation that are another series or do not speculate:"
-        )
-        of_base = _left_out(baseline, without, "among the baseline that are another series or speculate:")
-        notes = (*of_spec, *of_base, *notes)
-    return Sweep(_headline(blocks), who, base_who, blocks, notes)
+    every = (*spec.points, *(baseline.points if baseline is not None else ()))
+    return Sweep(_headline(blocks), who, base_who, blocks, (*_left_out(every, (*with_, *without)), *notes))
 
 
 _TAKEN_AS_PLAIN = "taken as a sweep without speculation: nothing in it says otherwise"
@@ -79,10 +74,13 @@ def _sides(
     return speculating, plain
 
 
-def _left_out(facts: Facts, kept: Sequence[LoadPoint], words: str) -> list[str]:
-    """How many load points of an input are of the other kind, where the baseline was given by itself."""
-    n = len(facts.points) - len(kept)
-    return [f"{n} load point{'' if n == 1 else 's'} {words} left out"] if n else []
+def _left_out(every: Sequence[LoadPoint], used: Sequence[LoadPoint]) -> list[str]:
+    """Words for load points that are neither side: another series, or not of the kind their side asks for."""
+    left = sweep_sides.without(every, used)
+    if not left:
+        return []
+    what = f"{len(left)} load point{'' if len(left) == 1 else 's'}"
+    return [f"left out, as they belong to neither side: {what} of {sweep_sides.names(left)}"]
 
 
 def _paths(facts: Facts) -> str:

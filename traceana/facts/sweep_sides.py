@@ -39,28 +39,31 @@ def split(
 ) -> tuple[tuple[LoadPoint, ...], tuple[LoadPoint, ...]]:
     """Points of one set of inputs into (with, without speculation), by name where given, else by what they say.
 
-    Raises TraceanaError, naming the series and the options, where that is not clear.
+    What says neither is left out where other series say both. Raises TraceanaError, naming the series and the options,
+    where it is not clear which is which.
     """
     base = None if baseline_series is None else named(points, baseline_series, "--baseline-series")
     if series is not None:
         spec = named(points, series, "--series")
         if base is None:
-            base = tuple(p for p in _without(points, spec) if p.speculative is not True)
-        if len(_without(base, spec)) < len(base):
-            raise TraceanaError(f"--series and --baseline-series both fit {_names(spec)}: name them in full")
+            base = tuple(p for p in without(points, spec) if p.speculative is not True)
+        if len(without(base, spec)) < len(base):
+            raise TraceanaError(f"--series and --baseline-series both fit {names(spec)}: name them in full")
         return spec, base
     if base is not None:
-        return _without(points, base), base
-    with_, without, unknown = (tuple(p for p in points if p.speculative is flag) for flag in (True, False, None))
-    if unknown and (with_ or without or len({p.series for p in points}) > 1):
+        return without(points, base), base
+    on, off, unknown = (tuple(p for p in points if p.speculative is flag) for flag in (True, False, None))
+    clear = (on and off) or not unknown or (len({p.series for p in points}) == 1 and not (on or off))
+    if not clear:
         raise TraceanaError(
-            f"which of these series is measured without speculation is not clear: {_names(points)}. "
+            f"which of these series is measured without speculation is not clear: {names(points)}. "
             "Name it: --baseline-series NAME (a part of the name is enough)"
         )
-    return with_, without or unknown
+    return on, off or unknown
 
 
-def _without(points: Sequence[LoadPoint], others: Sequence[LoadPoint]) -> tuple[LoadPoint, ...]:
+def without(points: Sequence[LoadPoint], others: Sequence[LoadPoint]) -> tuple[LoadPoint, ...]:
+    """The points that are not among the others."""
     left_out = set(map(id, others))
     return tuple(p for p in points if id(p) not in left_out)
 
@@ -73,14 +76,15 @@ def named(points: Sequence[LoadPoint], name: str | None, option: str) -> tuple[L
     exact = tuple(p for p in points if (p.series or "").casefold() == wanted)
     found = exact or tuple(p for p in points if wanted and wanted in (p.series or "").casefold())
     if not found:
-        raise TraceanaError(f"{option} {name!r}: no such series; the inputs have {_names(points)}")
+        raise TraceanaError(f"{option} {name!r}: no such series; the inputs have {names(points)}")
     return found
 
 
-def _names(points: Sequence[LoadPoint]) -> str:
-    names = list(dict.fromkeys(p.series for p in points))
-    shown = ", ".join("one without a name" if name is None else f"{name[:60]!r}" for name in names[:_MOST_NAMED])
-    return shown + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
+def names(points: Sequence[LoadPoint]) -> str:
+    """The series of the points, quoted, at most twelve."""
+    found = list(dict.fromkeys(p.series for p in points))
+    shown = ", ".join("one without a name" if name is None else f"{name[:60]!r}" for name in found[:_MOST_NAMED])
+    return shown + (f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else "")
 
 
 def pairings(spec: Sequence[LoadPoint], baseline: Sequence[LoadPoint]) -> tuple[tuple[Pairing, ...], tuple[str, ...]]:
@@ -96,7 +100,7 @@ def pairings(spec: Sequence[LoadPoint], baseline: Sequence[LoadPoint]) -> tuple[
         partners = _partners(name, list(bases))
         if len(partners) != 1:
             raise TraceanaError(
-                f"{'the input' if name is None else repr(name[:60])} has no baseline among {_names(baseline)}: "
+                f"{'the input' if name is None else repr(name[:60])} has no baseline among {names(baseline)}: "
                 "choose one with --baseline-series NAME"
             )
         sides = [_logs_in_context(side) for side in (points, bases[partners[0]])]

@@ -206,13 +206,13 @@ def no_crossing(levels: Sequence[SweepLevel]) -> str:
 
 
 def spans(found: Sequence[LoadSpan]) -> str:
-    """`k=3 up to 4 users, speculation off from 5 to 16`."""
-    parts = []
-    for i, span in enumerate(found):
-        what = f"speculation {span.use}" if span.use in ("on", "off") else span.use
-        where = f"up to {span.last}" if i == 0 else f"from {span.first} to {span.last}"
-        parts.append(f"{what} {where}")
-    return f"{', '.join(parts)} user{'' if found[-1].last == 1 else 's'}" if parts else ""
+    """`k=3 up to 4, speculation off from 5 to 16 users`."""
+    named = [f"speculation {span.use}" if span.use in ("on", "off") else span.use for span in found]
+    if len(found) == 1 and len(found[0].measured) == 1:
+        return f"{named[0]} at {_users(found[0].last)}, the only load measured"
+    where = [f"up to {s.last}" if i == 0 else f"from {s.first} to {s.last}" for i, s in enumerate(found)]
+    parts = ", ".join(f"{what} {loads_}" for what, loads_ in zip(named, where, strict=True))
+    return f"{parts} users" if parts else ""
 
 
 def foretold(rows: Sequence[DraftRow]) -> tuple[str, ...]:

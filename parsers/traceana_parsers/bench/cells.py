@@ -43,6 +43,9 @@ def measured(text: str, heading: Heading, percent: bool) -> Cell:
     if words.casefold() in MISSING:
         return cell
     column = target(heading)
+    if words.casefold().lstrip("+-") in ("nan", "inf", "infinity"):
+        cell.doubt = f"{heading.text!r} holds {words!r}, which is no number"
+        return cell
     if column == "accept_rate_printed" and (share := _SHARE.match(words)):
         accepted, drafted = float(share[1]), float(share[2])
         rate = float(share[3]) / 100 if share[3] else accepted / drafted if drafted else None

@@ -61,13 +61,9 @@ def read(stream: Stream, report: FileReport, sink: Sink, answers: Mapping[str, s
     made = rows.counts.get("bench_points", 0)
     report.recognised = made
     report.format = max(rows.tools, key=lambda name: rows.tools[name]) if rows.tools else "unknown"
-    report.questions = page.questions
-    report.partial = len(page.refused)
-    said = [f"line {line}: {why}" for line, why in page.refused] + [q.line_of_text() for q in page.questions]
     if state.problem:
-        said.insert(0, state.problem)
-    if said and report.problem is None:
-        report.problem = said[0] + (f" (and {len(said) - 1} more)" if len(said) > 1 else "")
+        report.problem = state.problem
+    page.tell(report)
 
 
 class _Lines:
@@ -94,6 +90,8 @@ def _read(lines: _Lines, page: Page, rows: Rows) -> None:
     first = next(source, "")
     separator = _separator(first)
     header = _cells(first, separator)
+    if not header:
+        return
     if header[0] == _GUIDELLM:
         page.tool = _GUIDELLM
         return
@@ -141,4 +139,8 @@ def _separator(line: str) -> str:
 
 
 def _cells(line: str, separator: str) -> list[str]:
-    return [cell.strip() for cell in next(csv.reader([line.rstrip("\r\n")], delimiter=separator), [""])] or [""]
+    """The cells of a line; none where its quotes or carriage returns are not those of a table."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line.rstrip("\r\n")], delimiter=separator), [])]
+    except csv.Error:
+        return []

@@ -13,6 +13,7 @@ _HEADING = re.compile(r"\s*(#{1,6})\s+(.*?)\s*#*\s*$")
 _WIDEST = 4000  # characters of a table line
 _CELLS = 200
 _ROWS = 20_000
+_CAPTION = 600  # characters of the paragraph before a table
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class Grids:
         self._bars = False  # the table's lines begin with a bar
         self._ruled = False  # a rule of the frame came just before
         self._caption = self._heading = ""
+        self._paragraph = False  # the caption's paragraph goes on
 
     @property
     def open(self) -> bool:
@@ -87,7 +89,7 @@ class Grids:
         if grid is not None and grid.rows:
             self._take(grid)
         if grid is not None:
-            self._caption = ""
+            self._caption, self._paragraph = "", False
 
     def _begin(self, rule: str) -> bool:
         before = self._before
@@ -125,6 +127,9 @@ class Grids:
         words = text.strip()
         heading = _HEADING.match(text[:300])
         if heading:
-            self._heading, self._caption = heading[2], ""
-        elif words and not words.startswith(("```", "<!--", "---", "===")):
-            self._caption = words[:300]
+            self._heading, self._caption, self._paragraph = heading[2], "", False
+        elif not words:
+            self._paragraph = False
+        elif not words.startswith(("```", "<!--", "---", "===")):
+            self._caption = f"{self._caption} {words}"[-_CAPTION:].lstrip() if self._paragraph else words[:_CAPTION]
+            self._paragraph = True

@@ -195,9 +195,16 @@ def _spans(grid: Grid) -> bool:
 
 
 def _measure_of(*texts: str) -> Heading | None:
-    """The measured value that a title names, e.g. `Throughput (tok/s)`."""
+    """The measured value that a title names, e.g. `Throughput (tok/s)`; in a longer text only with its unit."""
     for text in texts:
-        heading = read(re.split(r"\s\+\s|[,;]", text)[0].strip(" :"))
-        if heading.role == MEASURE and heading.column not in ("total_tps", "requests_per_s", "input_tps"):
-            return heading
+        pieces = re.split(r"\s\+\s|[;,]\s|[.:]\s|[.:]$", text)
+        for piece in pieces:
+            heading = read(piece.strip(" :"))
+            written = len(pieces) < 3 or heading.unit is not None
+            if (
+                heading.role == MEASURE
+                and written
+                and heading.column not in ("total_tps", "requests_per_s", "input_tps")
+            ):
+                return heading
     return None

@@ -18,6 +18,7 @@ _YES = dict.fromkeys(("yes", "on", "true", "✓", "✅"), True) | dict.fromkeys(
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _AMOUNT = re.compile(r"[~≈<>]?\s*\d[\d.,]*\s?(?:[kMGT]?B/s|[a-zµ%]{1,3}\b)", re.IGNORECASE)
 _EXTRA = frozenset({"requests_per_s", "input_tps"})  # measured, without a column of their own
+_SUMMARIES = frozenset({"avg", "average", "mean", "median", "total", "sum", "max", "min", "geomean", "std", ""})
 _COLUMN_OF_TEXT = {
     "model": "model",
     "backend": "backend",
@@ -49,6 +50,7 @@ class Read:
 
     facts: list[Fact] = field(default_factory=list)
     asks: tuple[str, ...] = ()
+    refused: list[tuple[int, str]] = field(default_factory=list)  # rows that were not read, by line, and why
     matrix: list[Fact] = field(default_factory=list)  # by load, of something that is not written: value `?`
 
 
@@ -59,6 +61,10 @@ def read_grid(grid: Grid, answers: Mapping[str, str], one_batch: bool = False) -
     SGLang's bench_one_batch_server, whose ITL is per token.
     """
     return _Reader(Columns(grid, answers, one_batch)).read()
+
+
+#: series, loads and columns of the values that make up one measurement
+_Group = tuple[str | None, dict[str, int], list[int]]
 
 
 class _Reader:
@@ -73,24 +79,36 @@ class _Reader:
         matrix = not values and not made.asks and bool(beside) and self._columns.by_load(beside)
         if made.asks or not (values or matrix):
             return made
+        groups = self._groups(beside if matrix else values)
         for row in self._columns.grid.rows:
-            facts = self._row(row, beside if matrix else values)
-            (made.matrix if matrix else made.facts).extend(facts)
+            self._row(row, groups, made.matrix if matrix else made.facts, made.refused)
         return made
 
-    def _row(self, row: Row, columns: list[int]) -> Iterator[Fact]:
-        whose = self._whose(row)
-        if whose is None:
-            return
-        groups: dict[tuple[str | None, tuple[tuple[str, int], ...]], list[int]] = {}
+    def _groups(self, columns: list[int]) -> list[_Group]:
+        """Columns that belong to one measurement: of one series and load."""
+        found: dict[tuple[str | None, tuple[tuple[str, int], ...]], list[int]] = {}
         for index in columns:
-            heading = self._columns.headings[index]
-            groups.setdefault((self._columns.series_of(index, columns), heading.load), []).append(index)
-        for (series, load), members in groups.items():
-            yield from self._facts(row, whose, series, dict(load), members)
+            key = (self._columns.series_of(index, columns), self._columns.headings[index].load)
+            found.setdefault(key, []).append(index)
+        return [(series, dict(load), members) for (series, load), members in found.items()]
 
-    def _whose(self, row: Row) -> Fact | None:
-        """What the row says of all its values; None for a row without values, e.g. a mean below the others."""
+    def _row(self, row: Row, groups: list[_Group], into: list[Fact], refused: list[tuple[int, str]]) -> None:
+        width = len(self._columns.headings)
+        if any(row.cells[width:]):
+            refused.append((row.line, f"{len(row.cells)} cells below {width} headings; the row was not read"))
+            return
+        whose = self._whose(row)
+        if isinstance(whose, str):
+            if whose.casefold() not in _SUMMARIES:
+                refused.append((row.line, f"{whose[:40]!r} is no concurrency; the row was not read"))
+            return
+        if len(row.cells) < width:
+            refused.append((row.line, f"{len(row.cells)} cells below {width} headings"))
+        for series, load, members in groups:
+            into.extend(self._facts(row, whose, series, load, members))
+
+    def _whose(self, row: Row) -> Fact | str:
+        """What the row says of all its values; what stands for the concurrency where that is no number."""
         fact = Fact(row.line, row.offset, None, None, {}, {})
         names: list[str] = []
         texts: list[str] = []
@@ -98,10 +116,11 @@ class _Reader:
             text = plain(row.cells[index]) if index < len(row.cells) else ""
             if index in self._columns.texts:
                 self._text(fact, heading, text, names, texts)
-            elif heading.role == LOADS and text.casefold() not in MISSING:
-                self._load(fact, heading, text)
+            elif heading.role == LOADS:
+                if text.casefold() not in MISSING:
+                    self._load(fact, heading, text, texts)
                 if heading.column == "concurrency" and "concurrency" not in fact.loads:
-                    return None
+                    return text
             elif heading.role == UNKNOWN and text and heading.text.casefold() in COUNTERS:
                 texts.append(f"{heading.text} {text}")
         fact.series = " / ".join(names) or None
@@ -131,7 +150,7 @@ class _Reader:
         if rest and rest.casefold() not in MISSING:
             names.append(f"{variable[0]}={rest}" if variable else rest)
 
-    def _load(self, fact: Fact, heading: Heading, text: str) -> None:
+    def _load(self, fact: Fact, heading: Heading, text: str, texts: list[str]) -> None:
         column = str(heading.column)
         number = tokens(text)
         if number is None:
@@ -146,6 +165,8 @@ class _Reader:
             fact.attrs[column] = number
         elif number is not None:
             fact.loads.setdefault(column, number)
+        else:
+            texts.append(text)
 
     def _facts(
         self, row: Row, whose: Fact, series: str | None, load: dict[str, int], members: list[int]

@@ -8,12 +8,13 @@ from traceana_parsers.bench.collective_grid import collectives
 from traceana_parsers.bench.grid import Grid
 from traceana_parsers.bench.grid_read import Fact, read_grid
 from traceana_parsers.bench.rows import Point, Rows
-from traceana_parsers.interface import Question
+from traceana_parsers.interface import FileReport, Question
 
 _MOST = 50_000  # measurements put together; beyond that they are handed on as they come
 _RISE = 1.2  # throughput of all users together rises at least so much over a row
 _FALLS = 0.9  # share of the columns in which it falls with the context
 _MEASURES = ("output_tps", "user_tps", "ttft_mean_ms", "tpot_mean_ms", "itl_mean_ms", "accept_length_printed")
+_LONGEST = 80  # characters of a series' title
 _BY_SHAPE = "tok/s of all users: without a unit, but up with users and down with context"
 _EMITS_MORE = ("accept_length_printed", "tokens_per_cycle_printed", "accepted")
 Key = tuple[object, ...]
@@ -40,6 +41,7 @@ class Page:
         read = read_grid(grid, self._answers, one_batch)
         if grid.cut:
             self.refused.append((grid.line, f"{grid.cut:,} rows beyond {len(grid.rows):,} were not read"))
+        self.refused += read.refused
         if read.asks:
             self.questions.append(Question(grid.line, read.asks, _MEASURES))
         if read.matrix:
@@ -54,6 +56,15 @@ class Page:
         for fact in sorted((f for facts in self._facts.values() for f in facts), key=lambda f: (f.line, f.offset)):
             self._emit(fact)
         self._facts, self._count = {}, 0
+
+    def tell(self, report: FileReport) -> None:
+        """Says in the report what is asked and what was refused."""
+        report.questions = self.questions
+        report.partial += len(self.refused)
+        said = [f"line {line}: {why}" for line, why in self.refused]
+        said += [question.line_of_text() for question in self.questions]
+        if said and report.problem is None:
+            report.problem = said[0] + (f" (and {len(said) - 1} more)" if len(said) > 1 else "")
 
     def _take(self, fact: Fact, grid: Grid, tool: str) -> None:
         fact.more["tool"] = tool
@@ -154,7 +165,7 @@ def _title(grid: Grid) -> str | None:
 
     for text in (grid.caption, grid.heading):
         title = text.strip(" :*#")
-        if title and read(title).role != MEASURE:
+        if title and len(title) <= _LONGEST and read(title).role != MEASURE:
             return title
     return None
 

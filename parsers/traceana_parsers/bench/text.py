@@ -79,15 +79,9 @@ class TextBench:
         self._page.end()
         self._rows.flush()
         tools = self._rows.tools
-        report.questions = self._page.questions
-        report.partial += len(self._page.refused)
         if tools:
             tool = max(tools, key=lambda name: tools[name])
             report.format = tool if report.format == "unknown" else f"{report.format} + {tool}"
             report.recognised = min(report.lines, report.recognised + self._taken)  # a line may be both
             report.shapes = []
-        said = [f"line {line}: {why}" for line, why in self._page.refused]
-        said += [question.line_of_text() for question in self._page.questions]
-        if said and report.problem is None:
-            more = f" (and {len(said) - 1} more)" if len(said) > 1 else ""
-            report.problem = said[0] + more
+        self._page.tell(report)

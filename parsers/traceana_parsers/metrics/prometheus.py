@@ -55,7 +55,10 @@ def read(stream: Stream, report: FileReport, sink: Sink, answers: Mapping[str, s
     report.recognised, report.unread = reader.known, reader.unread
     report.unread_line, report.unread_text = reader.first_unread or (None, None)
     report.format = reader.format
-    report.problem = f"{state.problem}; what came before was read" if state.problem else None
+    if state.problem:
+        report.problem = f"{state.problem}; what came before was read"
+    elif not reader.known:
+        report.problem = "a scrape of /metrics without values"
 
 
 class _Reader:
@@ -129,13 +132,9 @@ class _Reader:
     def _comment(self, text: str) -> None:
         if kind := _TYPE.match(text):
             self._kinds[kind["name"]] = kind["kind"]
-            self.known += 1
-        elif text.startswith("# HELP "):
-            self.known += 1
         elif text.startswith("# EOF"):
-            self.known += 1
             self._end_scrape()
-        else:
+        elif not text.startswith("# HELP "):
             self._date(text)
 
     def _other(self, text: str, number: int) -> None:
