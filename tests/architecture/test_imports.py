@@ -22,9 +22,14 @@ ALLOWED = {
     "traceana.api": {
         "traceana.report", "traceana.rules", "traceana.facts", "traceana.store", "traceana_parsers", "traceana.errors",
     },
+    "traceana.environment": {
+        "traceana.api", "traceana.report", "traceana.rules", "traceana.facts", "traceana.errors", "traceana_parsers",
+        "traceana_instrument",
+    },
     "traceana.__main__": {"traceana.cli"},
     "traceana.cli": {
         "traceana.api", "traceana.report", "traceana.rules", "traceana.facts", "traceana.speculation", "traceana.errors",
+        "traceana.environment", "traceana_instrument",
     },
 }  # fmt: skip
 SOURCES = sorted(
