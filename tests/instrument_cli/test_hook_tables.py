@@ -37,7 +37,7 @@ def test_a_row_applies_to_exactly_the_releases_it_claims(engine: str, hook: Hook
 def test_the_releases_that_were_read_are_those_the_table_names(engine: str) -> None:
     versions = FOUND[engine]["versions"]
     assert len(versions) >= 30
-    assert TABLES[engine].READ == (versions[0], versions[-1])
+    assert (versions[0], versions[-1]) == TABLES[engine].READ
 
 
 @pytest.mark.parametrize("engine", TABLES)
