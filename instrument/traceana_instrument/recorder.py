@@ -1,0 +1,357 @@
+"""What happens on the engine's thread: spans are opened and closed, cycles are completed and folded into an interval.
+
+One recorder per thread, so nothing here is locked but the addition to the interval. Cycles are kept in a fixed number
+of reused objects. With CUDA events a finished cycle waits until the GPU has passed its last event.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from traceana_instrument import clocks
+from traceana_instrument.interval import Interval, Sample
+
+SPANS = 64  # parts of one cycle; a cycle with more is dropped
+COMMS = 2048  # collectives of one cycle
+WAITING = 64  # finished cycles that wait for the GPU
+PHASE_COUNT = 3
+
+
+class Facts(NamedTuple):
+    """What the engine's own objects say of one cycle."""
+
+    batch: int  # requests
+    k: int | None  # draft tokens per request, where it is a chain
+    drafted: int  # requests that had a draft to verify
+    anchor: Any  # the batch's first request: the same in the next cycle means that decoding went on in between
+
+
+class Span:
+    """One part of a cycle: w0..w1 with the timers' own work, h0..h1 without it, e0..e1 on the GPU."""
+
+    __slots__ = ("e0", "e1", "h0", "h1", "held", "inner", "parent", "phase", "range", "w0", "w1")
+
+    phase: int
+    parent: Span | None
+    h0: int
+    h1: int
+    w0: int
+    w1: int
+    inner: int  # the timers' own work inside h0..h1 that no nested span accounts for
+    e0: Any
+    e1: Any
+    held: bool
+    range: Any
+
+
+class Cycle:
+    """One cycle being timed, reused."""
+
+    __slots__ = (
+        "bad", "comms", "continuous", "e0", "e1", "facts", "h0", "h1", "inner", "n", "overhead", "pre", "range",
+        "spans", "verified",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self.comms: list[tuple[Any, int, int, Any, Any]] = []
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the last cycle."""
+        self.n = self.h0 = self.h1 = self.overhead = self.inner = 0
+        self.pre = 0  # the timers' own work since the last cycle's end
+        self.bad = self.continuous = self.verified = False
+        self.e0 = self.e1 = self.range = None
+        self.facts: Facts | None = None
+        self.comms.clear()
+
+
+class Recorder:
+    """The spans and cycles of one thread."""
+
+    def __init__(self, interval: Interval, ranges: Any, verify: int, fault: Callable[[BaseException], None]) -> None:
+        self.cycle: Cycle | None = None
+        self.inside = False  # between a cycle's call and its return
+        self.facts: Facts | None = None
+        self.drafted: Any = ()  # vLLM: requests with a draft in the step between its two calls
+        self.now = clocks.host_ns
+        self._events: clocks.CudaEvents | None = None
+        self._chosen = False
+        self._interval = interval
+        self._ranges = ranges
+        self._verify = verify
+        self._fault = fault
+        self._stack: list[Span] = []
+        self._mask = 0
+        self._waiting: deque[Cycle] = deque()
+        self._spare: list[Cycle] = [Cycle()]
+        self._anchor: Any = None
+        self._last_h = 0  # end of the last cycle that was folded
+        self._last_e: Any = None
+        self._late = 0  # work after a cycle's end: counted to the next one
+
+    # ---- cycles
+
+    def begin(self) -> bool:
+        """Open a cycle; False where the call is nested in the cycle's own call and is not timed again."""
+        if self.inside:
+            return False
+        start = self.now()
+        if not self._chosen:
+            self._events, self._chosen = clocks.choose(), True
+        if self.cycle is not None:
+            self.discard()
+        cycle = self.cycle = self._spare.pop() if self._spare else Cycle()
+        self.inside = True
+        self.facts = None
+        cycle.range = self._ranges.start("cycle")
+        if self._events is not None:
+            cycle.e0 = self._events.mark()
+            cycle.bad = cycle.e0 is None
+        cycle.h0 = self.now()
+        cycle.pre = cycle.overhead = cycle.h0 - start + self._late
+        self._late = 0
+        return True
+
+    def end(self, facts: Facts | None) -> None:
+        """Close the cycle; without facts (a prefill, a mixed step) or a verify it was none and is dropped."""
+        cycle = self.cycle
+        if cycle is None:
+            return
+        end = self.now()
+        if facts is None or not cycle.verified or cycle.bad:
+            self.discard()
+            return
+        if self._events is not None:
+            cycle.e1 = self._events.mark()
+            if cycle.e1 is None:
+                self.discard()
+                return
+        cycle.h1 = end
+        cycle.facts = facts
+        cycle.continuous = facts.anchor is not None and facts.anchor == self._anchor
+        self._anchor = facts.anchor
+        self._ranges.end(cycle.range)
+        self.cycle, self.inside, self.facts = None, False, None
+        self._close_open_spans()
+        self._waiting.append(cycle)
+        self._drain()
+        self._late = self.now() - end
+
+    def discard(self) -> None:
+        """Drop the cycle, whatever state it is in; the next one starts afresh."""
+        cycle, self.cycle, self.inside, self.facts, self._anchor = self.cycle, None, False, None, None
+        if cycle is not None:
+            self._ranges.end(cycle.range)
+            self._close_open_spans()
+            self._recycle(cycle)
+
+    def drop(self) -> None:
+        """`discard` for error paths: whatever goes wrong here is counted, never raised."""
+        try:
+            self.discard()
+        except Exception as error:
+            self.cycle, self.inside, self.facts = None, False, None
+            self._stack.clear()
+            self._mask = 0
+            self._fault(error)
+
+    # ---- parts
+
+    def enter(self, phase: int, name: str, *, only_alone: bool = False) -> Span | None:
+        """Open a part of the cycle; None where there is no cycle or the part is open already."""
+        start = self.now()
+        cycle = self.cycle
+        if cycle is None or self._mask & (1 << phase) or (only_alone and self._stack):
+            return None
+        if cycle.n == len(cycle.spans):
+            if cycle.n == SPANS:
+                cycle.bad = True
+                return None
+            cycle.spans.append(Span())
+        span = cycle.spans[cycle.n]
+        cycle.n += 1
+        span.phase = phase
+        span.parent = self._stack[-1] if self._stack else None
+        span.w0 = start
+        span.inner = 0
+        span.held = False
+        span.e0 = span.e1 = None
+        self._mask |= 1 << phase
+        self._stack.append(span)
+        span.range = self._ranges.start(name)
+        if self._events is not None:
+            span.e0 = self._events.mark()
+            if span.e0 is None:
+                cycle.bad = True
+        span.h0 = span.h1 = span.w1 = self.now()
+        return span
+
+    def leave(self, span: Span) -> None:
+        """Close a part, and the held ones inside it that nothing closed."""
+        end = self.now()
+        while self._stack and self._stack[-1] is not span and self._stack[-1].held:
+            self._close(self._stack[-1], end)
+        if self.cycle is not None and self._stack and self._stack[-1] is span:
+            self._close(span, end)
+
+    def hold(self, span: Span) -> None:
+        """Let a part outlive its call."""
+        span.held = True
+
+    def close_held(self, phase: int) -> None:
+        """Close a part that outlived its call."""
+        if self._stack and self._stack[-1].held and self._stack[-1].phase == phase:
+            self._close(self._stack[-1], self.now())
+
+    def _close(self, span: Span, end: int) -> None:
+        cycle = self.cycle
+        self._stack.pop()
+        self._mask &= ~(1 << span.phase)
+        self._ranges.end(span.range)
+        if cycle is None:
+            return
+        if self._events is not None:
+            span.e1 = self._events.mark()
+            if span.e1 is None:
+                cycle.bad = True
+        if span.phase == self._verify:
+            cycle.verified = True
+        span.h1 = end
+        span.w1 = self.now()
+        cycle.overhead += span.h0 - span.w0 + span.w1 - end
+
+    def _close_open_spans(self) -> None:
+        for span in self._stack:
+            self._ranges.end(span.range)
+        self._stack.clear()
+        self._mask = 0
+
+    # ---- collectives
+
+    def enter_comm(self) -> tuple[int, int, Any] | None:
+        """Start of a collective inside a cycle: wrapper start, call start, event."""
+        cycle = self.cycle
+        if cycle is None:
+            return None
+        start = self.now()
+        event = self._events.mark() if self._events is not None else None
+        if len(cycle.comms) >= COMMS or (self._events is not None and event is None):
+            cycle.bad = True  # some collectives without the others would be a wrong sum
+            return None
+        return start, self.now(), event
+
+    def leave_comm(self, token: tuple[int, int, Any], op: str, size: int) -> None:
+        """End of a collective."""
+        end = self.now()
+        start, call, first = token
+        cycle = self.cycle
+        last = None
+        if self._events is not None:
+            last = self._events.mark()
+        if cycle is None or (self._events is not None and last is None):
+            self._give_back(first, last)
+            if cycle is not None:
+                cycle.bad = True
+            return
+        cycle.comms.append(((op, size, self._stack[-1].phase if self._stack else -1), call, end, first, last))
+        cost = self.now() - end + call - start
+        cycle.overhead += cost
+        if self._stack:
+            self._stack[-1].inner += cost
+        else:
+            cycle.inner += cost
+
+    # ---- finished cycles
+
+    def _drain(self) -> None:
+        events = self._events
+        while self._waiting:
+            if events is not None and not events.reached(self._waiting[0].e1):
+                break
+            cycle = self._waiting.popleft()
+            try:
+                self._fold(cycle)
+            except Exception as error:  # an event the GPU has not passed after all: one cycle less
+                self._fault(error)
+                self._forget_last()
+            self._recycle(cycle)
+        while len(self._waiting) > WAITING:
+            self._recycle(self._waiting.popleft())
+            self._forget_last()
+            self._interval.lose()
+
+    def _fold(self, cycle: Cycle) -> None:
+        facts = cycle.facts
+        assert facts is not None
+        events = self._events
+        host, gpu, seen = [0] * PHASE_COUNT, [0] * PHASE_COUNT, 0
+        for index in range(cycle.n):
+            span = cycle.spans[index]
+            seen |= 1 << span.phase
+            host[span.phase] += span.h1 - span.h0 - span.inner
+            if span.parent is not None:
+                host[span.parent.phase] -= span.w1 - span.w0
+            if events is not None:
+                ns = events.ns(span.e0, span.e1)
+                gpu[span.phase] += ns
+                if span.parent is not None:
+                    gpu[span.parent.phase] -= ns
+        between = None
+        # the work between h0 and h1 that is the timers' own; what came before h0 is not in the total
+        inside = cycle.h1 - cycle.h0 - self._own(cycle)
+        total = inside if events is None else events.ns(cycle.e0, cycle.e1)
+        if cycle.continuous and self._last_h:
+            between = cycle.h0 - self._last_h - cycle.pre if events is None else events.ns(self._last_e, cycle.e0)
+        self._give_back(self._last_e)
+        self._last_h, self._last_e, cycle.e1 = cycle.h1, cycle.e1, None
+        if min(host) < 0 or inside < 0 or min(gpu) < 0 or total < 0 or (between is not None and between < 0):
+            self._interval.clock_error()
+            self._forget_last()
+            return
+        for key, start, end, first, last in cycle.comms:
+            self._interval.add_comm(key, end - start if events is None else events.ns(first, last))
+        self._interval.add(
+            Sample(
+                batch=facts.batch,
+                k=facts.k,
+                drafted=facts.drafted,
+                seen=seen,
+                total=total,
+                parts=host if events is None else gpu,
+                host_total=inside,
+                host=host,
+                between=between,
+                overhead=cycle.overhead,
+                clock="host" if events is None else events.name,
+                at=cycle.h0,
+            )
+        )
+
+    def _own(self, cycle: Cycle) -> int:
+        spans = cycle.spans[: cycle.n]
+        return cycle.inner + sum(s.h0 - s.w0 + s.w1 - s.h1 + s.inner for s in spans)
+
+    def _forget_last(self) -> None:
+        self._give_back(self._last_e)
+        self._last_h, self._last_e = 0, None
+
+    def _recycle(self, cycle: Cycle) -> None:
+        if self._events is not None:
+            for span in cycle.spans[: cycle.n]:
+                self._give_back(span.e0, span.e1)
+                span.e0 = span.e1 = None
+            for comm in cycle.comms:
+                self._give_back(comm[3], comm[4])
+            self._give_back(cycle.e0, cycle.e1)
+        cycle.reset()
+        if len(self._spare) <= WAITING:
+            self._spare.append(cycle)
+
+    def _give_back(self, *events: Any) -> None:
+        if self._events is not None:
+            for event in events:
+                self._events.give_back(event)
