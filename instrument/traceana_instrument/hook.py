@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 PHASES = ("draft", "verify", "re_extend")
@@ -40,3 +41,19 @@ class Hook(NamedTuple):
     def enders(self) -> tuple[str, ...]:
         """Methods that end a span which outlives its call."""
         return tuple(name.strip() for name in (self.until or self.before).split(",") if name.strip())
+
+
+def expected(hook: Hook, version: str | None) -> bool:
+    """Whether the row was seen in this version of the engine; True where the version is not known."""
+    numbers = _numbers(version or "")
+    if not numbers:
+        return True
+    for part in hook.versions.split(","):
+        low, dots, high = part.strip().partition("..")
+        if _numbers(low) <= numbers and (not (high or not dots) or numbers <= _numbers(high or low)):
+            return True
+    return False
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version.partition("+")[0])))

@@ -46,7 +46,8 @@ class Installed:
 
     def _wrap(self, module: Any, hook: Hook) -> str:
         owner = getattr(module, hook.owner, None)
-        if not isinstance(owner, type) or hook.method not in vars(owner):
+        # a class that the module only imports has a row of its own where it is defined
+        if not isinstance(owner, type) or owner.__module__ != module.__name__ or hook.method not in vars(owner):
             return "not in this version"
         if any(hook.target == other.target and hook.phase == other.phase for other in self.applied_in(hook.module)):
             return "timed by another row"

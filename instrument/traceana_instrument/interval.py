@@ -37,7 +37,7 @@ class Sums:
 
     def __init__(self, started: float) -> None:
         self.started = started
-        self.seconds = 0.0  # length, set when the interval is taken
+        self.ended = started  # first and last cycle
         self.cycles = 0
         self.seen = 0
         self.parts = [0] * len(PHASES)
@@ -73,8 +73,9 @@ class Interval:
         """Add a cycle; asks for a line when the interval is full."""
         with self._lock:
             sums = self._sums
+            sums.ended = self._wall()
             if not sums.cycles:
-                sums.started = self._wall()
+                sums.started = sums.ended
                 sums.k = sample.k
             self.cycle += 1
             sums.cycles += 1
@@ -149,7 +150,6 @@ class Interval:
             if not self._sums.cycles:
                 return None
             taken, self._sums = self._sums, Sums(self._wall())
-            taken.seconds = self._wall() - taken.started
             return taken
 
 
@@ -179,7 +179,7 @@ def line(sums: Sums, rank: int) -> dict[str, Any]:
                 out[f"host_{name}_ms"] = _ms(sums.host[index] / n)
         out["host_cycle_ms"] = _ms(sums.host_total / n)
     out["overhead_us"] = round(sums.overhead / n / 1e3, 1)
-    out["seconds"] = round(sums.seconds, 2)
+    out["seconds"] = round(sums.ended - sums.started, 3)
     for name, count in (("lost", sums.lost), ("clock_errors", sums.clock_errors)):
         if count:
             out[name] = count

@@ -39,6 +39,17 @@ def vllm_step(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, record
     return Facts(len(requests), vllm_k(runner), len(spec), next(iter(requests)))
 
 
+def vllm_v0_step(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, recorder: Recorder) -> Facts | None:
+    """A speculative step of the V0 engine: it runs only where every request decodes."""
+    request = argument(args, kwargs, 1, "execute_model_req")
+    k = argument(args, kwargs, 2, "num_lookahead_slots")
+    batch = request.seq_group_metadata_list
+    if not batch:
+        return None
+    drafting = not getattr(request, "no_spec", False)
+    return Facts(len(batch), k if isinstance(k, int) else None, len(batch) if drafting else 0, batch[0].request_id)
+
+
 def vllm_k(runner: Any) -> int | None:
     """Draft tokens per cycle as configured."""
     config = getattr(runner, "speculative_config", None)
@@ -101,7 +112,7 @@ def vllm_execute_output(args: tuple[Any, ...], kwargs: dict[str, Any], result: A
 
 
 def _lengths(output: Any, drafted: Any) -> Any:
-    tokens = output.sampled_token_ids
+    tokens = getattr(output, "sampled_token_ids", None)
     if not isinstance(tokens, list):
         return None
     # vLLM counts a request where tokens came out of its draft; a discarded one has none
@@ -161,6 +172,7 @@ READERS: dict[str, Reader] = {
     reader.__name__: reader
     for reader in (
         vllm_step,
+        vllm_v0_step,
         sglang_batch,
         vllm_output,
         vllm_async_output,

@@ -161,8 +161,12 @@ class Recorder:
 
     # ---- parts
 
-    def enter(self, phase: int, name: str, *, only_alone: bool = False) -> Span | None:
-        """Open a part of the cycle; None where there is no cycle or the part is open already."""
+    def enter(self, phase: int, name: str, *, held: bool = False, only_alone: bool = False) -> Span | None:
+        """Open a part of the cycle; None where there is no cycle or the part is open already.
+
+        held: it may outlive its call and is closed by `close_held`, or with the part it lies in.
+        only_alone: only directly in the cycle, not inside another part.
+        """
         start = self.now()
         cycle = self.cycle
         if cycle is None or self._mask & (1 << phase) or (only_alone and self._stack):
@@ -178,7 +182,7 @@ class Recorder:
         span.parent = self._stack[-1] if self._stack else None
         span.w0 = start
         span.inner = 0
-        span.held = False
+        span.held = held
         span.e0 = span.e1 = None
         self._mask |= 1 << phase
         self._stack.append(span)
@@ -197,10 +201,6 @@ class Recorder:
             self._close(self._stack[-1], end)
         if self.cycle is not None and self._stack and self._stack[-1] is span:
             self._close(span, end)
-
-    def hold(self, span: Span) -> None:
-        """Let a part outlive its call."""
-        span.held = True
 
     def close_held(self, phase: int) -> None:
         """Close a part that outlived its call."""

@@ -118,7 +118,7 @@ def ends_cycle(state: State, method: Method) -> Method:
 
 
 def _part(state: State, method: Method, hook: Hook, when: Condition | None, reader: Reader | None) -> Method:
-    phase, name, holds, alone = PHASES.index(hook.phase), hook.phase, bool(hook.before), hook.when == "draft_runner"
+    phase, name, held, alone = PHASES.index(hook.phase), hook.phase, bool(hook.before), hook.when == "draft_runner"
 
     def part(*args: Any, **kwargs: Any) -> Any:
         if not state.on:
@@ -129,7 +129,7 @@ def _part(state: State, method: Method, hook: Hook, when: Condition | None, read
         span = None
         try:
             if when is None or when(args, kwargs):
-                span = recorder.enter(phase, name, only_alone=alone)
+                span = recorder.enter(phase, name, held=held, only_alone=alone)
         except Exception as error:
             state.fault(error)
             recorder.drop()
@@ -141,9 +141,7 @@ def _part(state: State, method: Method, hook: Hook, when: Condition | None, read
             recorder.drop()
             raise
         try:
-            if holds:
-                recorder.hold(span)
-            else:
+            if not held:
                 recorder.leave(span)
             if reader is not None:
                 _accept(state, reader(args, kwargs, result, recorder))
