@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 PHASES = ("draft", "verify", "re_extend")
+TWIN = "timed by another row"  # why a row without an ender is not used where its twin with one is
 
 
 class Hook(NamedTuple):

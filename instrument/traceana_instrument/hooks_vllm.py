@@ -33,6 +33,7 @@ _OLD_ENGINE = (
         "SpecDecodeWorker._run_speculative_decoding_step",
         "cycle",
         "0.6.0..0.9.2",
+        read="vllm_v0_step",
         note="the driver's rank only",
     ),
     Hook(
@@ -69,7 +70,7 @@ _FIRST_RUNNER = (
     Hook(_V1 + "suffix_decoding", "SuffixDecodingProposer.propose", "draft", "0.11.1..", "suffix"),
     Hook(
         _V1 + "eagle",
-        "SpecDecodeBaseProposer.set_inputs_first_pass",
+        "SpecDecodeBaseProposer.propose",
         "re_extend",
         "0.17.0..0.19.1",
         f"{_MTP}, draft_model",
@@ -78,7 +79,7 @@ _FIRST_RUNNER = (
     ),
     Hook(
         _V1 + "llm_base_proposer",
-        "SpecDecodeBaseProposer.set_inputs_first_pass",
+        "SpecDecodeBaseProposer.propose",
         "re_extend",
         "0.20.0..",
         f"{_MTP}, draft_model",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from traceana_instrument import settings, start, wrap
-from traceana_instrument.hook import Hook
+from traceana_instrument.hook import TWIN, Hook
 from traceana_instrument.state import State, current
 
 
@@ -50,7 +50,7 @@ class Installed:
         if not isinstance(owner, type) or owner.__module__ != module.__name__ or hook.method not in vars(owner):
             return "not in this version"
         if any(hook.target == other.target and hook.phase == other.phase for other in self.applied_in(hook.module)):
-            return "timed by another row"
+            return TWIN
         method = vars(owner)[hook.method]
         why = wrap.unsuitable(method)
         if why:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceana_instrument.emit import START
+from traceana_instrument.hook import TWIN, Hook, expected
 from traceana_instrument.readers import sglang_k, vllm_k
 from traceana_instrument.settings import SWITCH, Settings
 
@@ -70,16 +71,19 @@ def describe(installed: Installed, made: Any) -> dict[str, Any]:
         "python": ".".join(map(str, sys.version_info[:3])),
         **speculation(made),
     }
-    out["hooks"] = [f"{hook.target}:{hook.phase}" for hook in installed.applied][:_LISTED]
-    here = {hook.module for hook in installed.applied}
-    out["missing"] = [f"{hook.target}:{hook.phase} ({why})" for hook, why in installed.missing if hook.module in here][
-        :_LISTED
-    ]
+    out["hooks"] = [_name(hook) for hook in installed.applied][:_LISTED]
+    out["missing"] = [
+        f"{_name(hook)} ({why})" for hook, why in installed.missing if why != TWIN and expected(hook, out["version"])
+    ][:_LISTED]
     out["nvtx"] = state.nvtx
     out["switch"] = state.settings.switch_file or None
     out["per_cycle_files"] = bool(state.settings.directory)
     out["env"] = _environment()
     return out
+
+
+def _name(hook: Hook) -> str:
+    return f"{'.'.join(hook.module.split('.')[-2:])}.{hook.target}:{hook.phase}"
 
 
 def speculation(made: Any) -> dict[str, Any]:
