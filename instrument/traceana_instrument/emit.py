@@ -113,8 +113,9 @@ class Emitter:
             sums = self._interval.take()
             if sums is not None:
                 values = line(sums, self._rank())
-                if self.lines_lost:
-                    values["lines_lost"] = self.lines_lost
+                for name, count in (("lines_lost", self.lines_lost), ("unwritten", self._unwritten)):
+                    if count:
+                        values[name] = count
                 self._print(f"{LINE} {json.dumps(values, separators=(',', ':'))}")
 
     def _write_cycles(self) -> None:

@@ -68,6 +68,7 @@ class Interval:
         self.limit = 200
         self.seconds = 10.0
         self.cycle = 0  # cycles since the process started
+        self.gap = 0  # times the timers were off: what lay in between is no part of any cycle
 
     def add(self, sample: Sample) -> None:
         """Add a cycle; asks for a line when the interval is full."""
@@ -80,9 +81,9 @@ class Interval:
             self.cycle += 1
             sums.cycles += 1
             sums.seen |= sample.seen
-            for index in range(len(PHASES)):
-                sums.parts[index] += sample.parts[index]
-                sums.host[index] += sample.host[index]
+            for sum_of, new in ((sums.parts, sample.parts), (sums.host, sample.host)):
+                for index, ns in enumerate(new):
+                    sum_of[index] += ns
             sums.total += sample.total
             sums.host_total += sample.host_total
             sums.overhead += sample.overhead
@@ -95,7 +96,7 @@ class Interval:
                 sums.batches[sample.batch] = sums.batches.get(sample.batch, 0) + 1
             sums.one_k = sums.one_k and sample.k == sums.k
             sums.clock = sample.clock
-            full = sums.cycles >= self.limit
+            full = sums.cycles == self.limit
         if self.on_cycle is not None:
             self.on_cycle(sample, self.cycle)
         if full and self.full is not None:

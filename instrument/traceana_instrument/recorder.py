@@ -81,6 +81,7 @@ class Recorder:
         self._events: clocks.CudaEvents | None = None
         self._chosen = False
         self._interval = interval
+        self._gap = interval.gap
         self._ranges = ranges
         self._verify = verify
         self._fault = fault
@@ -104,6 +105,8 @@ class Recorder:
             self._events, self._chosen = clocks.choose(), True
         if self.cycle is not None:
             self.discard()
+        if self._gap != self._interval.gap:
+            self._gap, self._anchor = self._interval.gap, None
         cycle = self.cycle = self._spare.pop() if self._spare else Cycle()
         self.inside = True
         self.facts = None
@@ -288,21 +291,22 @@ class Recorder:
         facts = cycle.facts
         assert facts is not None
         events = self._events
-        host, gpu, seen = [0] * PHASE_COUNT, [0] * PHASE_COUNT, 0
-        for index in range(cycle.n):
-            span = cycle.spans[index]
-            seen |= 1 << span.phase
-            host[span.phase] += span.h1 - span.h0 - span.inner
-            if span.parent is not None:
-                host[span.parent.phase] -= span.w1 - span.w0
+        host, gpu, seen, own = [0] * PHASE_COUNT, [0] * PHASE_COUNT, 0, cycle.inner
+        for span in cycle.spans[: cycle.n]:
+            phase, parent, inner, took = span.phase, span.parent, span.inner, span.h1 - span.h0
+            wall = span.w1 - span.w0
+            seen |= 1 << phase
+            own += wall - took + inner
+            host[phase] += took - inner
+            if parent is not None:
+                host[parent.phase] -= wall
             if events is not None:
                 ns = events.ns(span.e0, span.e1)
-                gpu[span.phase] += ns
-                if span.parent is not None:
-                    gpu[span.parent.phase] -= ns
+                gpu[phase] += ns
+                if parent is not None:
+                    gpu[parent.phase] -= ns
         between = None
-        # the work between h0 and h1 that is the timers' own; what came before h0 is not in the total
-        inside = cycle.h1 - cycle.h0 - self._own(cycle)
+        inside = cycle.h1 - cycle.h0 - own  # without the timers' own work
         total = inside if events is None else events.ns(cycle.e0, cycle.e1)
         if cycle.continuous and self._last_h:
             between = cycle.h0 - self._last_h - cycle.pre if events is None else events.ns(self._last_e, cycle.e0)
@@ -330,10 +334,6 @@ class Recorder:
                 at=cycle.h0,
             )
         )
-
-    def _own(self, cycle: Cycle) -> int:
-        spans = cycle.spans[: cycle.n]
-        return cycle.inner + sum(s.h0 - s.w0 + s.w1 - s.h1 + s.inner for s in spans)
 
     def _forget_last(self) -> None:
         self._give_back(self._last_e)

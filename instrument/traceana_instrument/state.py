@@ -77,6 +77,7 @@ class State:
     def _turn(self, on: bool) -> None:
         if self.settings.on and not self._broken and on is not self.on:
             self.on = on
+            self.interval.gap += 1
             state, file = ("on", "back") if on else ("off", "gone")
             self.emitter.say(f"{NOTE} timers are {state}: the switch file is {file}")
 
