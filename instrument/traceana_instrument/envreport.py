@@ -85,7 +85,8 @@ _SHOWN = frozenset(
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}", re.ASCII)
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;^+=|\[\] -]{0,100}", re.ASCII)
-_MOST = 300
+#: most variables of one process that are reported
+MOST = 300
 
 
 def reported(name: str) -> bool:
@@ -113,7 +114,7 @@ def is_file_variable(name: str) -> bool:
 def environment(source: Mapping[str, str] | None = None) -> dict[str, str]:
     """Name -> what may be said of its value, sorted, at most 300 names. `source`: os.environ unless given."""
     found = os.environ if source is None else source
-    names = sorted(name for name in found if reported(name))[:_MOST]
+    names = sorted(name for name in found if reported(name))[:MOST]
     return {name: shown(name, found[name]) for name in names}
 
 

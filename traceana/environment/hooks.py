@@ -56,6 +56,25 @@ class Coverage:
         """Rows of one phase that are there, were expected, or both."""
         return [row for row in self.found if row.hook.phase == name and row.state != "other version"]
 
+    def methods(self) -> list[str]:
+        """Speculative methods of this engine version whose cycles have a hook, there or expected."""
+        rows = (row for row in self.found if row.state != "other version")
+        named = dict.fromkeys(method for row in rows for method in methods_of(row.hook))
+        return [method for method in named if self.timed(method, "cycle") != "-"]
+
+    def timed(self, method: str, phase: str) -> str:
+        """yes, no (hooks of it are missing), or - (no release has any)."""
+        of_all = [row for row in self.found if row.hook.phase == phase and not row.hook.methods]
+        own = [row for row in self.found if row.hook.phase == phase and method in methods_of(row.hook)]
+        if any(row.present for row in (*own, *of_all)):
+            return "yes"
+        return "no" if any(row.state == "missing" for row in (*own, *of_all)) else "-"
+
+
+def methods_of(hook: Hook) -> tuple[str, ...]:
+    """The speculative methods that a row names; () for a row that serves all."""
+    return tuple(filter(None, hook.methods.split(", ")))
+
 
 def tables() -> dict[str, ModuleType]:
     """Engine -> module with its HOOKS and READ."""
@@ -120,3 +139,40 @@ def _release(text: str) -> Version | None:
         return None
     post = f".post{parsed.post}" if parsed.post is not None else ""
     return Version(".".join(str(number) for number in parsed.release) + post)
+
+
+def document(coverages: Iterable[Coverage]) -> dict[str, object]:
+    """The coverage of each engine as plain data, for JSON (docs/cli.md)."""
+    return {
+        "schema": "traceana/hooks/1",
+        "engines": [
+            {
+                "engine": found.engine,
+                "version": found.version,
+                "read_from": found.read[0],
+                "read_to": found.read[1],
+                "known": found.known,
+                "methods": {m: {p: found.timed(m, p) for p in LOST} for m in found.methods()},
+                "phases": [
+                    {
+                        "phase": phase,
+                        "present": sum(row.present for row in found.phase(phase)),
+                        "missing": sum(row.state == "missing" for row in found.phase(phase)),
+                        "lost": None if any(row.present for row in found.phase(phase)) else lost,
+                        "hooks": [
+                            {
+                                "target": f"{row.hook.module}.{row.hook.target}",
+                                "state": row.state,
+                                "versions": row.hook.versions,
+                                "methods": row.hook.methods or None,
+                                "note": row.hook.note or None,
+                            }
+                            for row in found.phase(phase)
+                        ],
+                    }
+                    for phase, lost in LOST.items()
+                ],
+            }
+            for found in coverages
+        ],
+    }

@@ -6,6 +6,7 @@ All text is as the processes wrote it (untrusted); it is made safe where it is d
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,7 +113,7 @@ def parse(block: bytes) -> dict[str, str]:
     return variables
 
 
-def descendants(top: int, all_processes: dict[int, Process]) -> list[Process]:
+def descendants(top: int, all_processes: Mapping[int, Process]) -> list[Process]:
     """The process `top` and everything below it, parents before children, each once."""
     children: dict[int, list[int]] = {}
     for found in all_processes.values():
@@ -128,7 +129,7 @@ def descendants(top: int, all_processes: dict[int, Process]) -> list[Process]:
     return order
 
 
-def ancestors(pid: int, all_processes: dict[int, Process]) -> list[Process]:
+def ancestors(pid: int, all_processes: Mapping[int, Process]) -> list[Process]:
     """Parents of a process, nearest first; ends at a loop (pids that were used again while they were read)."""
     found, seen = [], {pid}
     while (here := all_processes.get(pid)) is not None and here.parent not in seen:
@@ -157,6 +158,15 @@ def mapped_files(pid: int, proc: Path = PROC) -> list[str]:
 def root(pid: int, proc: Path = PROC) -> Path:
     """The root directory as the process sees it: a container's own where it runs in one."""
     return proc / str(pid) / "root"
+
+
+def inner_pids(pid: int, proc: Path = PROC) -> tuple[int, ...]:
+    """The pid as seen here and in each namespace below: a log written in a container names the last of them."""
+    for line in (_bytes(proc / str(pid) / "status") or b"").splitlines():
+        name, _, value = line.partition(b":")
+        if name == b"NSpid":
+            return tuple(int(word) for word in value.split() if word.isdigit()) or (pid,)
+    return (pid,)
 
 
 def _bytes(path: Path) -> bytes | None:

@@ -6,6 +6,7 @@ Texts become `rich.text.Text` after `escape.one_line`; no string from an input i
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -56,10 +57,16 @@ def render_trace(diagnosis: Diagnosis, *, width: int | None = None, color: bool 
     from traceana.report.trace_tables import trace_section
 
     section = trace_section(diagnosis)
-    if section is None:
-        return ""
+    return "" if section is None else render_sections([section], width=width, color=color)
+
+
+def render_sections(sections: Sequence[Section], *, width: int | None = None, color: bool = False) -> str:
+    """Sections without a page around them, a blank line between them; width and colour as in `render`."""
     canvas = _Canvas(min(max(width or _DEFAULT_WIDTH, _MIN_WIDTH), _MAX_WIDTH), color)
-    _section(canvas, section)
+    for number, section in enumerate(sections):
+        if number:
+            canvas.blank()
+        _section(canvas, section)
     return canvas.text()
 
 
