@@ -20,18 +20,17 @@ class CudaEvents:
     def __init__(self, torch: Any, size: int = EVENTS) -> None:
         self._new = torch.cuda.Event
         self._capturing = torch.cuda.is_current_stream_capturing
-        self._free: list[Any] = []
-        self._made = 0
-        self._size = size
+        self.free: list[Any] = []  # events nobody waits for
+        self._unmade = size
 
     def mark(self) -> Any:
         """An event recorded on the current stream; None while a graph is captured or when the pool is empty."""
         if self._capturing():
             return None
-        if self._free:
-            event = self._free.pop()
-        elif self._made < self._size:
-            self._made += 1
+        if self.free:
+            event = self.free.pop()
+        elif self._unmade:
+            self._unmade -= 1
             event = self._new(enable_timing=True)
         else:
             return None
@@ -46,11 +45,6 @@ class CudaEvents:
     def ns(start: Any, end: Any) -> int:
         """Nanoseconds between two events the GPU has passed."""
         return int(start.elapsed_time(end) * 1e6)
-
-    def give_back(self, event: Any) -> None:
-        """Return an event to the pool."""
-        if event is not None:
-            self._free.append(event)
 
 
 def choose() -> CudaEvents | None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from traceana_instrument import clocks
 from traceana_instrument.interval import Interval, Sample
+from traceana_instrument.ranges import NoRanges
 
 SPANS = 64  # parts of one cycle; a cycle with more is dropped
 COMMS = 2048  # collectives of one cycle
@@ -82,7 +83,7 @@ class Recorder:
         self._chosen = False
         self._interval = interval
         self._gap = interval.gap
-        self._ranges = ranges
+        self._ranges = ranges if ranges.name != NoRanges.name else None
         self._verify = verify
         self._fault = fault
         self._stack: list[Span] = []
@@ -110,7 +111,8 @@ class Recorder:
         cycle = self.cycle = self._spare.pop() if self._spare else Cycle()
         self.inside = True
         self.facts = None
-        cycle.range = self._ranges.start("cycle")
+        if self._ranges is not None:
+            cycle.range = self._ranges.start("cycle")
         if self._events is not None:
             cycle.e0 = self._events.mark()
             cycle.bad = cycle.e0 is None
@@ -137,9 +139,11 @@ class Recorder:
         cycle.facts = facts
         cycle.continuous = facts.anchor is not None and facts.anchor == self._anchor
         self._anchor = facts.anchor
-        self._ranges.end(cycle.range)
+        if self._ranges is not None:
+            self._ranges.end(cycle.range)
         self.cycle, self.inside, self.facts = None, False, None
-        self._close_open_spans()
+        if self._stack:
+            self._close_open_spans()
         self._waiting.append(cycle)
         self._drain()
         self._late = self.now() - end
@@ -148,7 +152,8 @@ class Recorder:
         """Drop the cycle, whatever state it is in; the next one starts afresh."""
         cycle, self.cycle, self.inside, self.facts, self._anchor = self.cycle, None, False, None, None
         if cycle is not None:
-            self._ranges.end(cycle.range)
+            if self._ranges is not None:
+                self._ranges.end(cycle.range)
             self._close_open_spans()
             self._recycle(cycle)
 
@@ -189,7 +194,8 @@ class Recorder:
         span.e0 = span.e1 = None
         self._mask |= 1 << phase
         self._stack.append(span)
-        span.range = self._ranges.start(name)
+        if self._ranges is not None:
+            span.range = self._ranges.start(name)
         if self._events is not None:
             span.e0 = self._events.mark()
             if span.e0 is None:
@@ -200,9 +206,10 @@ class Recorder:
     def leave(self, span: Span) -> None:
         """Close a part, and the held ones inside it that nothing closed."""
         end = self.now()
-        while self._stack and self._stack[-1] is not span and self._stack[-1].held:
-            self._close(self._stack[-1], end)
-        if self.cycle is not None and self._stack and self._stack[-1] is span:
+        stack = self._stack
+        while stack and stack[-1] is not span and stack[-1].held:
+            self._close(stack[-1], end)
+        if stack and stack[-1] is span:
             self._close(span, end)
 
     def close_held(self, phase: int) -> None:
@@ -214,7 +221,8 @@ class Recorder:
         cycle = self.cycle
         self._stack.pop()
         self._mask &= ~(1 << span.phase)
-        self._ranges.end(span.range)
+        if self._ranges is not None:
+            self._ranges.end(span.range)
         if cycle is None:
             return
         if self._events is not None:
@@ -228,8 +236,9 @@ class Recorder:
         cycle.overhead += span.h0 - span.w0 + span.w1 - end
 
     def _close_open_spans(self) -> None:
-        for span in self._stack:
-            self._ranges.end(span.range)
+        if self._ranges is not None:
+            for span in self._stack:
+                self._ranges.end(span.range)
         self._stack.clear()
         self._mask = 0
 
@@ -301,7 +310,7 @@ class Recorder:
             if parent is not None:
                 host[parent.phase] -= wall
             if events is not None:
-                ns = events.ns(span.e0, span.e1)
+                ns = int(span.e0.elapsed_time(span.e1) * 1e6)
                 gpu[phase] += ns
                 if parent is not None:
                     gpu[parent.phase] -= ns
@@ -341,11 +350,15 @@ class Recorder:
 
     def _recycle(self, cycle: Cycle) -> None:
         if self._events is not None:
+            free = self._events.free
             for span in cycle.spans[: cycle.n]:
-                self._give_back(span.e0, span.e1)
+                if span.e0 is not None:
+                    free.append(span.e0)
+                if span.e1 is not None:
+                    free.append(span.e1)
                 span.e0 = span.e1 = None
             for comm in cycle.comms:
-                self._give_back(comm[3], comm[4])
+                free += comm[3:]
             self._give_back(cycle.e0, cycle.e1)
         cycle.reset()
         if len(self._spare) <= WAITING:
@@ -353,5 +366,4 @@ class Recorder:
 
     def _give_back(self, *events: Any) -> None:
         if self._events is not None:
-            for event in events:
-                self._events.give_back(event)
+            self._events.free += [event for event in events if event is not None]

@@ -10,32 +10,35 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _load_timers():
-    # the package is loaded by its path: its neighbours in site-packages must not appear in the server
-    import importlib.util
+    # the package's own folder is on the path for this one import only: its neighbours in site-packages must not appear
+    # in the server, and what belongs to the package is found by the package's own path from then on
+    folder = os.path.dirname(os.path.dirname(_HERE))
+    sys.path.insert(0, folder)
+    try:
+        import traceana_instrument  # noqa: F401
+    finally:
+        sys.path.remove(folder)
+    from traceana_instrument.plugin import wait_for_engine
 
-    if "traceana_instrument" not in sys.modules:
-        folder = os.path.dirname(_HERE)
-        spec = importlib.util.spec_from_file_location(
-            "traceana_instrument", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
-        )
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["traceana_instrument"] = module
-        spec.loader.exec_module(module)
-    from traceana_instrument.plugin import register
-
-    register()
+    wait_for_engine()
 
 
 def _run_users_own():
-    import importlib.machinery
-    import importlib.util
-
-    rest = [path for path in sys.path if os.path.abspath(path or ".") != _HERE]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", rest)
-    if spec is not None and spec.loader is not None:
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["sitecustomize"] = module
-        spec.loader.exec_module(module)
+    # asked for again without this folder on the path; importlib.util would cost each process more than the import
+    mine = sys.modules.pop("sitecustomize", None)
+    here = [(place, path) for place, path in enumerate(sys.path) if os.path.abspath(path or ".") == _HERE]
+    for _, path in here:
+        sys.path.remove(path)
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as error:
+        if getattr(error, "name", None) != "sitecustomize":
+            raise
+        if mine is not None:
+            sys.modules["sitecustomize"] = mine
+    finally:
+        for place, path in here:
+            sys.path.insert(place, path)
 
 
 if os.environ.get("EAGLE3_PROFILE", "") not in ("", "0") and sys.version_info >= (3, 9):
