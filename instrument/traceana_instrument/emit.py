@@ -155,8 +155,8 @@ def cycle_line(sample: Sample, number: int, rank: int, epoch_ns: int) -> dict[st
     between = sample.between or 0
     for index, name in enumerate(PHASES):
         if sample.seen & (1 << index):
-            out[name + "_ms"] = round(sample.parts[index] / NS_PER_MS, 4)
-    out["other_ms"] = round((sample.total + between - sum(sample.parts)) / NS_PER_MS, 4)
+            out[name + "_ms"] = max(0.0, round(sample.parts[index] / NS_PER_MS, 4))
+    out["other_ms"] = max(0.0, round((sample.total + between - sum(sample.parts)) / NS_PER_MS, 4))
     out["total_ms"] = round((sample.total + between) / NS_PER_MS, 4)
     if sample.between is not None:
         out["between_ms"] = round(between / NS_PER_MS, 4)

@@ -26,6 +26,7 @@ class Installed:
         for hook in hooks:
             if hook.phase != "comm" or state.settings.comm:
                 self.rows.setdefault(hook.module, []).append(hook)
+        state.first = functools.partial(start.announce, self)
         self.applied: list[Hook] = []
         self.missing: list[tuple[Hook, str]] = []
 
@@ -45,7 +46,7 @@ class Installed:
                 self.state.engine = self.state.engine or hook.module.partition(".")[0]
 
     def _wrap(self, module: Any, hook: Hook) -> str:
-        owner = getattr(module, hook.owner, None)
+        owner = vars(module).get(hook.owner)  # a module's own __getattr__ could import what it likes
         # a class that the module only imports has a row of its own where it is defined
         if not isinstance(owner, type) or owner.__module__ != module.__name__ or hook.method not in vars(owner):
             return "not in this version"
@@ -84,7 +85,8 @@ class Installed:
         @functools.wraps(init)
         def made(this: Any, *args: Any, **kwargs: Any) -> None:
             init(this, *args, **kwargs)
-            start.announce(self, this)
+            if not self.state.started:
+                start.announce(self, this)
 
         setattr(made, wrap.MARK, True)
         owner.__init__ = made  # type: ignore[misc]

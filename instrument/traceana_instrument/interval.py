@@ -167,8 +167,8 @@ def line(sums: Sums, rank: int) -> dict[str, Any]:
     between = sums.between / sums.continuous if sums.continuous else 0.0
     total = sums.total / n + between
     for name, ns in parts.items():
-        out[name + "_ms"] = _ms(ns)
-    out["other_ms"] = _ms(total - sum(parts.values()))
+        out[name + "_ms"] = _ms(max(0.0, ns))
+    out["other_ms"] = _ms(max(0.0, total - sum(parts.values())))
     out["total_ms"] = _ms(total)
     if sums.continuous:
         out["between_ms"] = _ms(between)

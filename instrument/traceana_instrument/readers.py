@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from traceana_instrument.recorder import Facts, Recorder
+from traceana_instrument.cycle import Facts
+from traceana_instrument.recorder import Recorder
 
 DRAFTED = "_traceana_drafted"  # put on vLLM's own output object: the requests whose tokens are a verify's
 

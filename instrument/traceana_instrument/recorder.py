@@ -1,73 +1,18 @@
-"""What happens on the engine's thread: spans are opened and closed, cycles are completed and folded into an interval.
+"""What happens on the engine's thread: cycles and their parts are opened and closed.
 
-One recorder per thread, so nothing here is locked but the addition to the interval. Cycles are kept in a fixed number
-of reused objects. With CUDA events a finished cycle waits until the GPU has passed its last event.
+One recorder per thread, so nothing here is locked but the addition to the interval.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from traceana_instrument import clocks
-from traceana_instrument.interval import Interval, Sample
+from traceana_instrument.cycle import COMMS, SPANS, Cycle, Facts, Span
+from traceana_instrument.finished import Finished
+from traceana_instrument.interval import Interval
 from traceana_instrument.ranges import NoRanges
-
-SPANS = 64  # parts of one cycle; a cycle with more is dropped
-COMMS = 2048  # collectives of one cycle
-WAITING = 64  # finished cycles that wait for the GPU
-PHASE_COUNT = 3
-
-
-class Facts(NamedTuple):
-    """What the engine's own objects say of one cycle."""
-
-    batch: int  # requests
-    k: int | None  # draft tokens per request, where it is a chain
-    drafted: int  # requests that had a draft to verify
-    anchor: Any  # the batch's first request: the same in the next cycle means that decoding went on in between
-
-
-class Span:
-    """One part of a cycle: w0..w1 with the timers' own work, h0..h1 without it, e0..e1 on the GPU."""
-
-    __slots__ = ("e0", "e1", "h0", "h1", "held", "inner", "parent", "phase", "range", "w0", "w1")
-
-    phase: int
-    parent: Span | None
-    h0: int
-    h1: int
-    w0: int
-    w1: int
-    inner: int  # the timers' own work inside h0..h1 that no nested span accounts for
-    e0: Any
-    e1: Any
-    held: bool
-    range: Any
-
-
-class Cycle:
-    """One cycle being timed, reused."""
-
-    __slots__ = (
-        "bad", "comms", "continuous", "e0", "e1", "facts", "h0", "h1", "inner", "n", "overhead", "pre", "range",
-        "spans", "verified",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.spans: list[Span] = []
-        self.comms: list[tuple[Any, int, int, Any, Any]] = []
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget the last cycle."""
-        self.n = self.h0 = self.h1 = self.overhead = self.inner = 0
-        self.pre = 0  # the timers' own work since the last cycle's end
-        self.bad = self.continuous = self.verified = False
-        self.e0 = self.e1 = self.range = None
-        self.facts: Facts | None = None
-        self.comms.clear()
 
 
 class Recorder:
@@ -88,11 +33,8 @@ class Recorder:
         self._fault = fault
         self._stack: list[Span] = []
         self._mask = 0
-        self._waiting: deque[Cycle] = deque()
-        self._spare: list[Cycle] = [Cycle()]
+        self._finished = Finished(interval, fault)
         self._anchor: Any = None
-        self._last_h = 0  # end of the last cycle that was folded
-        self._last_e: Any = None
         self._late = 0  # work after a cycle's end: counted to the next one
 
     # ---- cycles
@@ -103,12 +45,13 @@ class Recorder:
             return False
         start = self.now()
         if not self._chosen:
-            self._events, self._chosen = clocks.choose(), True
+            self._events = self._finished.events = clocks.choose()
+            self._chosen = True
         if self.cycle is not None:
             self.discard()
         if self._gap != self._interval.gap:
             self._gap, self._anchor = self._interval.gap, None
-        cycle = self.cycle = self._spare.pop() if self._spare else Cycle()
+        cycle = self.cycle = self._finished.fresh()
         self.inside = True
         self.facts = None
         if self._ranges is not None:
@@ -144,8 +87,7 @@ class Recorder:
         self.cycle, self.inside, self.facts = None, False, None
         if self._stack:
             self._close_open_spans()
-        self._waiting.append(cycle)
-        self._drain()
+        self._finished.add(cycle)
         self._late = self.now() - end
 
     def discard(self) -> None:
@@ -155,7 +97,7 @@ class Recorder:
             if self._ranges is not None:
                 self._ranges.end(cycle.range)
             self._close_open_spans()
-            self._recycle(cycle)
+            self._finished.recycle(cycle)
 
     def drop(self) -> None:
         """`discard` for error paths: whatever goes wrong here is counted, never raised."""
@@ -265,7 +207,7 @@ class Recorder:
         if self._events is not None:
             last = self._events.mark()
         if cycle is None or (self._events is not None and last is None):
-            self._give_back(first, last)
+            self._finished.give_back(first, last)
             if cycle is not None:
                 cycle.bad = True
             return
@@ -276,94 +218,3 @@ class Recorder:
             self._stack[-1].inner += cost
         else:
             cycle.inner += cost
-
-    # ---- finished cycles
-
-    def _drain(self) -> None:
-        events = self._events
-        while self._waiting:
-            if events is not None and not events.reached(self._waiting[0].e1):
-                break
-            cycle = self._waiting.popleft()
-            try:
-                self._fold(cycle)
-            except Exception as error:  # an event the GPU has not passed after all: one cycle less
-                self._fault(error)
-                self._forget_last()
-            self._recycle(cycle)
-        while len(self._waiting) > WAITING:
-            self._recycle(self._waiting.popleft())
-            self._forget_last()
-            self._interval.lose()
-
-    def _fold(self, cycle: Cycle) -> None:
-        facts = cycle.facts
-        assert facts is not None
-        events = self._events
-        host, gpu, seen, own = [0] * PHASE_COUNT, [0] * PHASE_COUNT, 0, cycle.inner
-        for span in cycle.spans[: cycle.n]:
-            phase, parent, inner, took = span.phase, span.parent, span.inner, span.h1 - span.h0
-            wall = span.w1 - span.w0
-            seen |= 1 << phase
-            own += wall - took + inner
-            host[phase] += took - inner
-            if parent is not None:
-                host[parent.phase] -= wall
-            if events is not None:
-                ns = int(span.e0.elapsed_time(span.e1) * 1e6)
-                gpu[phase] += ns
-                if parent is not None:
-                    gpu[parent.phase] -= ns
-        between = None
-        inside = cycle.h1 - cycle.h0 - own  # without the timers' own work
-        total = inside if events is None else events.ns(cycle.e0, cycle.e1)
-        if cycle.continuous and self._last_h:
-            between = cycle.h0 - self._last_h - cycle.pre if events is None else events.ns(self._last_e, cycle.e0)
-        self._give_back(self._last_e)
-        self._last_h, self._last_e, cycle.e1 = cycle.h1, cycle.e1, None
-        if min(host) < 0 or inside < 0 or min(gpu) < 0 or total < 0 or (between is not None and between < 0):
-            self._interval.clock_error()
-            self._forget_last()
-            return
-        for key, start, end, first, last in cycle.comms:
-            self._interval.add_comm(key, end - start if events is None else events.ns(first, last))
-        self._interval.add(
-            Sample(
-                batch=facts.batch,
-                k=facts.k,
-                drafted=facts.drafted,
-                seen=seen,
-                total=total,
-                parts=host if events is None else gpu,
-                host_total=inside,
-                host=host,
-                between=between,
-                overhead=cycle.overhead,
-                clock="host" if events is None else events.name,
-                at=cycle.h0,
-            )
-        )
-
-    def _forget_last(self) -> None:
-        self._give_back(self._last_e)
-        self._last_h, self._last_e = 0, None
-
-    def _recycle(self, cycle: Cycle) -> None:
-        if self._events is not None:
-            free = self._events.free
-            for span in cycle.spans[: cycle.n]:
-                if span.e0 is not None:
-                    free.append(span.e0)
-                if span.e1 is not None:
-                    free.append(span.e1)
-                span.e0 = span.e1 = None
-            for comm in cycle.comms:
-                free += comm[3:]
-            self._give_back(cycle.e0, cycle.e1)
-        cycle.reset()
-        if len(self._spare) <= WAITING:
-            self._spare.append(cycle)
-
-    def _give_back(self, *events: Any) -> None:
-        if self._events is not None:
-            self._events.free += [event for event in events if event is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from traceana_instrument import ranges, settings
@@ -23,6 +24,7 @@ class State:
     def __init__(self, wanted: settings.Settings) -> None:
         self.settings = wanted
         self.engine = ""
+        self.first: Callable[[Any], None] = lambda made: self.run()  # called with the first object that has a cycle
         self._fresh()
 
     def _fresh(self) -> None:
@@ -54,7 +56,7 @@ class State:
         return str(self._ranges.name)
 
     def run(self) -> None:
-        """Start printing; the first cycle and the first engine object both ask for it."""
+        """Start printing."""
         if not self.started:
             self.started = True
             self.emitter.engine = self.engine

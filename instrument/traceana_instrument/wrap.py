@@ -84,7 +84,7 @@ def _cycle(state: State, method: Method, reader: Reader | None, held: bool) -> M
             else:
                 recorder.facts, recorder.inside = facts, False
             if not state.started:
-                state.run()
+                state.first(args[0] if args else None)
         except Exception as error:
             state.fault(error)
             recorder.drop()

@@ -1,9 +1,11 @@
 """With CUDA: times of the GPU, read when they are there; nothing waits, nothing touches a graph being captured."""
 
+from typing import Any
+
 import pytest
 
 from tests.instrument.engine import HOOKS, MODULE, Batch, Clock, Gpu, install, make_worker, taken
-from traceana_instrument import recorder
+from traceana_instrument import finished
 from traceana_instrument.clocks import EVENTS
 from traceana_instrument.hook import Hook
 
@@ -52,12 +54,12 @@ def test_a_gpu_that_hangs_costs_a_bounded_number_of_events(clock: Clock, gpu: Gp
     gpu.passed = 0
     for _ in range(1000):
         worker().forward(Batch())
-    assert len(gpu.events) <= min(EVENTS, 9 * (recorder.WAITING + 2))
+    assert len(gpu.events) <= min(EVENTS, 9 * (finished.WAITING + 2))
     gpu.passed = 10**30
     worker().forward(Batch())
     line = taken(state)
-    assert line["cycles"] == recorder.WAITING + 1
-    assert line["lost"] == 1000 - recorder.WAITING
+    assert line["cycles"] == finished.WAITING + 1
+    assert line["lost"] == 1000 - finished.WAITING
     assert line["verify_ms"] == 30
 
 
@@ -124,3 +126,19 @@ def test_an_event_that_cannot_be_read_costs_one_cycle(clock: Clock, gpu: Gpu) ->
         worker().forward(Batch())
     assert state.faults > 0
     assert taken(state)["cycles"] >= 1
+
+
+def test_the_rounding_of_events_is_no_broken_clock(clock: Clock, gpu: Gpu) -> None:
+    """A part that is all of the part around it may come out longer than that by what an event resolves."""
+    worker = make_worker(clock, gpu)
+
+    def verify(self: Any) -> None:
+        self.catch_up()
+        gpu.events[-1].at += 200  # the end of the inner part, 0.2 us late
+
+    worker.verify = verify  # type: ignore[attr-defined]
+    state, _ = install(clock, worker)
+    worker().forward(Batch())
+    line = taken(state)
+    assert "clock_errors" not in line
+    assert (line["verify_ms"], line["re_extend_ms"]) == (0, 4.0002)
