@@ -7,6 +7,8 @@ import typing
 import pytest
 
 from tests.docs.pages import DOCS, rows, section
+from traceana.environment.hooks import HooksReport
+from traceana.environment.model import EnvReport
 from traceana.report.diagnosis import Diagnosis
 
 WORDS = {str: "text", int: "integer", float: "number", bool: "true/false"}
@@ -41,7 +43,10 @@ def word(hint: object) -> str:
     return WORDS.get(hint) or hint.__name__
 
 
-@pytest.mark.parametrize("kind", classes(Diagnosis, {}).values(), ids=lambda kind: kind.__name__)
+DOCUMENTS = [kind for top in (Diagnosis, EnvReport, HooksReport) for kind in classes(top, {}).values()]
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS, ids=lambda kind: kind.__name__)
 def test_every_field_is_documented_with_its_type(kind: type) -> None:
     table = rows(section(DOCS / "cli.md", f"### {kind.__name__}"))
     hints = typing.get_type_hints(kind)

@@ -141,38 +141,66 @@ def _release(text: str) -> Version | None:
     return Version(".".join(str(number) for number in parsed.release) + post)
 
 
-def document(coverages: Iterable[Coverage]) -> dict[str, object]:
-    """The coverage of each engine as plain data, for JSON (docs/cli.md)."""
-    return {
-        "schema": "traceana/hooks/1",
-        "engines": [
-            {
-                "engine": found.engine,
-                "version": found.version,
-                "read_from": found.read[0],
-                "read_to": found.read[1],
-                "known": found.known,
-                "methods": {m: {p: found.timed(m, p) for p in LOST} for m in found.methods()},
-                "phases": [
-                    {
-                        "phase": phase,
-                        "present": sum(row.present for row in found.phase(phase)),
-                        "missing": sum(row.state == "missing" for row in found.phase(phase)),
-                        "lost": None if any(row.present for row in found.phase(phase)) else lost,
-                        "hooks": [
-                            {
-                                "target": f"{row.hook.module}.{row.hook.target}",
-                                "state": row.state,
-                                "versions": row.hook.versions,
-                                "methods": row.hook.methods or None,
-                                "note": row.hook.note or None,
-                            }
-                            for row in found.phase(phase)
-                        ],
-                    }
-                    for phase, lost in LOST.items()
-                ],
-            }
-            for found in coverages
-        ],
-    }
+@dataclass(frozen=True, slots=True)
+class HookReport:
+    """One row of the hook table. `state`: present, missing or surprise (there, though not claimed for this version)."""
+
+    target: str
+    state: str
+    versions: str
+    methods: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseReport:
+    """Hooks of one phase. `lost`: what a report lacks, where none is there."""
+
+    phase: str
+    present: int
+    missing: int
+    lost: str | None
+    hooks: tuple[HookReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReport:
+    """One engine. `methods`: speculative method -> phase -> yes, no or -."""
+
+    engine: str
+    version: str | None
+    read_from: str
+    read_to: str
+    known: bool | None
+    methods: dict[str, dict[str, str]]
+    phases: tuple[PhaseReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HooksReport:
+    """What `traceana instrument hooks --format json` writes. Fields: docs/cli.md."""
+
+    schema: str
+    engines: tuple[EngineReport, ...]
+
+
+def document(coverages: Iterable[Coverage]) -> HooksReport:
+    """The coverage of each engine as plain data."""
+    return HooksReport("traceana/hooks/1", tuple(_engine(found) for found in coverages))
+
+
+def _engine(found: Coverage) -> EngineReport:
+    methods = {method: {phase: found.timed(method, phase) for phase in LOST} for method in found.methods()}
+    phases = tuple(_phase(phase, found.phase(phase)) for phase in LOST)
+    return EngineReport(found.engine, found.version, *found.read, found.known, methods, phases)
+
+
+def _phase(name: str, rows: list[Found]) -> PhaseReport:
+    present = sum(row.present for row in rows)
+    missing = sum(row.state == "missing" for row in rows)
+    return PhaseReport(name, present, missing, None if present else LOST[name], tuple(map(_hook, rows)))
+
+
+def _hook(row: Found) -> HookReport:
+    hook = row.hook
+    return HookReport(f"{hook.module}.{hook.target}", row.state, hook.versions, hook.methods or None, hook.note or None)
