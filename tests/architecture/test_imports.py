@@ -33,11 +33,15 @@ ALLOWED = {
         "traceana.errors",
     },
     "traceana.api_whatif": {"traceana.api", "traceana.report", "traceana.facts", "traceana.errors"},
+    "traceana.environment": {
+        "traceana.api", "traceana.report", "traceana.rules", "traceana.facts", "traceana.errors", "traceana_parsers",
+        "traceana_instrument",
+    },
     "traceana.__main__": {"traceana.cli"},
     "traceana.cli": {
         "traceana.api", "traceana.api_compare", "traceana.api_floor", "traceana.api_sweep", "traceana.api_whatif",
-        "traceana.report", "traceana.rules",
-        "traceana.facts", "traceana.speculation", "traceana.errors",
+        "traceana.report", "traceana.rules", "traceana.facts", "traceana.speculation", "traceana.errors",
+        "traceana.environment", "traceana_instrument",
     },
 }  # fmt: skip
 SOURCES = sorted(

@@ -14,7 +14,7 @@ from traceana_parsers.read import read_run
 
 PAGE = DOCS / "eagle3-profile.md"
 BLOCKS = blocks(PAGE, "text")
-COLUMNS = {"accept_length": "accept_length_printed"}
+COLUMNS = {"accept_length": "accept_length_printed", "cycle": "iteration"}
 
 
 def tables(tmp_path: Path, text: str) -> dict[str, pl.DataFrame]:
@@ -43,7 +43,7 @@ def test_every_key_of_the_json_line_is_kept(tmp_path: Path) -> None:
     keys = [row[0].strip("`") for row in rows(section(PAGE, "## The JSON line, version 1"))]
     example = json.loads(BLOCKS[0][BLOCKS[0].index("{") :])
     assert set(example) <= set(keys)
-    line = {key: example.get(key, 33.1) for key in keys}
+    line = {key: example.get(key, 33) for key in keys}
     row = tables(tmp_path, f"EAGLE3_PROFILE {json.dumps(line)}\n")["cycles"].row(0, named=True)
     for key in keys:
         if key != "v":

@@ -7,6 +7,8 @@ import typing
 import pytest
 
 from tests.docs.pages import DOCS, rows, section
+from traceana.environment.hooks import HooksReport
+from traceana.environment.model import EnvReport
 from traceana.facts.sweep_model import Sweep
 from traceana.report.check_report import CheckReport
 from traceana.report.compare_report import CompareReport
@@ -44,7 +46,7 @@ def word(hint: object) -> str:
     return WORDS.get(hint) or hint.__name__
 
 
-DOCUMENTS = (Diagnosis, CompareReport, Sweep, CheckReport)
+DOCUMENTS = (Diagnosis, CompareReport, Sweep, CheckReport, EnvReport, HooksReport)
 KINDS = {name: kind for document in DOCUMENTS for name, kind in classes(document, {}).items()}
 
 

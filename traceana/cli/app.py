@@ -10,14 +10,17 @@ from typing import Annotated, NoReturn
 import typer
 
 from traceana import __version__
+from traceana.cli import instrument
 from traceana.cli.breakeven import breakeven
 from traceana.cli.check import check
 from traceana.cli.compare import compare
 from traceana.cli.diagnose import diagnose
+from traceana.cli.env import env
 from traceana.cli.explain import explain
 from traceana.cli.floor import floor
 from traceana.cli.ingest import ingest
 from traceana.cli.ledger import ledger
+from traceana.cli.run import run
 from traceana.cli.sweep import BaselineTakesMany, sweep
 from traceana.cli.whatif import whatif
 from traceana.errors import EXIT_INTERRUPTED, EXIT_UNUSABLE, TraceanaError
@@ -31,8 +34,11 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: drawing it with rich doubles the start-up time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (diagnose, compare, sweep, check, ledger, breakeven, floor, whatif, ingest, explain):
+for command in (diagnose, compare, sweep, check, ledger, breakeven, floor, whatif, ingest, explain, env):
     app.command(cls=BaselineTakesMany if command is sweep else None)(command)
+# what follows the first word that is no option belongs to the server
+app.command(context_settings={"allow_interspersed_args": False})(run)
+app.add_typer(instrument.app, name="instrument")
 app.command(
     "report",
     help="Draw the report of a store; the same as `traceana diagnose STORE`.\n\nExample: traceana report store",

@@ -161,11 +161,21 @@ def from_timers(cycles: pl.DataFrame, spec: Speculation, where: Locator) -> Acce
     else:
         words = "a home-made print that never falls below 1: whether it counts the bonus token cannot be told"
         length = Fact(reason=words)
+    covered = rows.filter(pl.col("coverage").is_not_null())
+    coverage: Fact[float] = Fact(reason="not printed by the timers")
+    earned = length
+    if covered.height == rows.height:
+        share = float(rows.select((pl.col("coverage") * weight).sum() / weight.sum()).item())
+        coverage = Fact(share, Provenance.MEASURED, evidence)
+        if length.value is not None and share < 1.0:
+            # a request without a draft to verify emits one token
+            earned = Fact(1.0 + share * (length.value - 1.0), Provenance.DERIVED, evidence)
     return Acceptance(
         accept_length=length,
         accept_rate=_timer_rate(length, spec.k.value, evidence),
         ceiling=spec.k.value + 1 if spec.k.value is not None else None,
-        tokens_per_cycle=length,
+        tokens_per_cycle=earned,
+        coverage=coverage,
         printed_accept_length=mean,
         definition=words,
         n_samples=rows.height,

@@ -31,6 +31,11 @@ def render_trace(diagnosis: Diagnosis, *, width: int | None = None, color: bool 
     return _indented(map_texts(diagnosis, _encodable).trace)
 
 
+def render_plain(value: object) -> str:
+    """Any plain data (dataclasses, dicts, lists, texts without half surrogates) as `render` writes a Diagnosis."""
+    return _indented(value)
+
+
 def _indented(value: object) -> str:
     import msgspec
 

@@ -6,6 +6,7 @@ Texts become `rich.text.Text` after `escape.one_line`; no string from an input i
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -67,8 +68,16 @@ def _say_redacted(canvas: _Canvas, redacted: bool) -> None:
 
 def render_trace(diagnosis: Diagnosis, *, width: int | None = None, color: bool = False, redacted: bool = False) -> str:
     """The sections of the traces alone, as `render` draws them; empty when the run has no trace."""
+    sections = trace_sections(with_short_names(diagnosis))
+    return render_sections(sections, width=width, color=color, redacted=redacted) if sections else ""
+
+
+def render_sections(
+    sections: Sequence[Section], *, width: int | None = None, color: bool = False, redacted: bool = False
+) -> str:
+    """Sections without a page around them, a blank line between them; the arguments are those of `render`."""
     canvas = _Canvas(_columns(width), color)
-    for number, section in enumerate(trace_sections(with_short_names(diagnosis))):
+    for number, section in enumerate(sections):
         if number:
             canvas.blank()
         _section(canvas, section)

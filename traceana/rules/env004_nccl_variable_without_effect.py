@@ -78,12 +78,21 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
     if not rows:
         return NO_ENV_LINES if facts.nccl.processes else NO_NCCL_LINES
     present = {row.name for row in rows}
-    idle = [*_under_ll(facts, present), *_channels(present), *_bypassed(facts, present)]
-    idle += [*_foreign(facts), *_hidden(facts)]
+    idle = [*_without_effect(facts, present), *_foreign(facts), *_hidden(facts)]
     costly = _costly_ll(facts)
     if not idle and costly is None:
         return Clear(f"{count(len(present), 'NCCL variable')}, none of them known to be idle")
     return _finding(facts, idle, costly)
+
+
+def without_effect(facts: Facts) -> dict[str, str]:
+    """Variable that NCCL reads and that changes nothing for decode here -> why, as a predicate ("does nothing ...")."""
+    present = {row.name for row in (*env_rows(facts), *facts.nccl.requested)}
+    return {name: item.why for item in _without_effect(facts, present) for name in item.variables}
+
+
+def _without_effect(facts: Facts, present: set[str]) -> list[_Idle]:
+    return [*_under_ll(facts, present), *_channels(present), *_bypassed(facts, present)]
 
 
 def _leave_out(name: str, why: str) -> _Idle:

@@ -78,6 +78,40 @@ PROFILE_JSON = PatternGrammar(
     ),
 )
 
+PROFILE_START = PatternGrammar(
+    name="eagle3_profile_start",
+    engine="eagle3_profile",
+    anchor="EAGLE3_PROFILE_START",
+    pattern=r'EAGLE3_PROFILE_START \{"v":1,"engine":"(?P<subject>[^"]*)","version":"?(?P<version>[^",]*)"?,"pid":(?P<pid>[0-9]+)'
+    r'(?:.*?"rank":(?P<rank>[0-9]+))?(?:.*?"method":"(?P<method>[^"]*)","k":(?P<k>[0-9]+|null))?',
+    kind="profile_start",
+    versions="v 1",
+    examples=(
+        Example(
+            '[2026-02-03 09:15:20 TP2] EAGLE3_PROFILE_START {"v":1,"engine":"sglang","version":"0.5.12","pid":4711,"ppid":4700,'
+            '"process":"MainProcess","rank":2,"python":"3.11.7","method":"EAGLE3","k":3,"hooks":["speculative.eagle_worker_v2.'
+            'EAGLEWorkerV2.verify:verify"],"missing":[],"nvtx":"torch.cuda.nvtx","switch":null,"per_cycle_files":false,'
+            '"env":{"NCCL_PROTO":"LL"}}',
+            {"subject": "sglang", "version": "0.5.12", "pid": "4711", "rank": "2", "method": "EAGLE3", "k": "3"},
+        ),
+    ),
+)
+
+PROFILE_NOTE = PatternGrammar(
+    name="eagle3_profile_note",
+    engine="eagle3_profile",
+    anchor="EAGLE3_PROFILE_NOTE",
+    pattern=r"EAGLE3_PROFILE_NOTE (?P<subject>.*)",
+    kind="profile_note",
+    versions="v 1",
+    examples=(
+        Example(
+            "EAGLE3_PROFILE_NOTE timers are off: the switch file is gone",
+            {"subject": "timers are off: the switch file is gone"},
+        ),
+    ),
+)
+
 PHASE_BLOCK = PatternGrammar(
     name="phase_block",
     engine="eagle3_profile",
@@ -162,4 +196,13 @@ LLAMACPP_STATS = PatternGrammar(
     ),
 )
 
-GRAMMARS: tuple[Grammar, ...] = (PROFILE_JSON, PROFILE, PHASE_BLOCK, TRTLLM, LLAMACPP_RATE, LLAMACPP_STATS)
+GRAMMARS: tuple[Grammar, ...] = (
+    PROFILE_JSON,
+    PROFILE_START,
+    PROFILE_NOTE,
+    PROFILE,
+    PHASE_BLOCK,
+    TRTLLM,
+    LLAMACPP_RATE,
+    LLAMACPP_STATS,
+)

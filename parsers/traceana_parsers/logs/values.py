@@ -63,7 +63,9 @@ def profile_json(texts: pl.Series) -> list[pl.Series]:
     names = {
         "rank": "rank", "cycles": "cycles", "batch": "batch", "k": "k", "draft_ms": "draft_ms", "verify_ms": "verify_ms",
         "re_extend_ms": "re_extend_ms", "other_ms": "other_ms", "total_ms": "total_ms",
-        "accept_length": "accept_length_printed", "clock": "clock",
+        "accept_length": "accept_length_printed", "clock": "clock", "cycle": "iteration", "between_ms": "between_ms",
+        "comm_ms": "comm_ms", "coverage": "coverage", "accept_requests": "accept_requests",
+        "host_cycle_ms": "host_cycle_ms", "overhead_us": "overhead_us",
     }  # fmt: skip
     schema = polars_schema("cycles")
     rows = []

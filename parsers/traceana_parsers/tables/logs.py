@@ -107,6 +107,18 @@ LOG_TABLES: dict[str, tuple[Column, ...]] = {
         Column("accept_length_printed", "f64", "tokens", "accept value of the line as printed"),
         Column("accept_has_bonus", "bool", "", "true when the line's own version says the bonus token is counted"),
         Column("clock", "str", "", "cuda_event, host or what the line says"),
+        Column(
+            "between_ms", "f64", "ms", "part of total_ms between the end of a cycle's calls and the next one's start"
+        ),
+        Column(
+            "host_cycle_ms", "f64", "ms", "a cycle's calls by the host's clock: launching, where clock is cuda_event"
+        ),
+        Column("comm_ms", "f64", "ms", "eager collectives of a cycle, as part of the phases they lie in"),
+        Column("coverage", "f64", "ratio", "share of requests and cycles that had a draft to verify, 0 ... 1"),
+        Column("accept_requests", "i64", "requests", "requests with a draft that accept_length_printed is the mean of"),
+        Column(
+            "overhead_us", "f64", "us", "the timers' own time per cycle, taken out of the times of the host's clock"
+        ),
     ),
     "events": (
         *WHERE,

@@ -1,0 +1,173 @@
+"""What to mend in a server's environment: the verdicts turned into findings, with the catalogue's codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from traceana.environment.evidence import View
+from traceana.environment.model import NO, SOME, UNKNOWN, YES, Problem, VariableVerdict
+from traceana.environment.verdicts import Context
+from traceana.facts.nccl_variables import variable
+from traceana.facts.versions import Override
+from traceana_instrument.envreport import FILE_MISSING, SET
+
+_MOST_PIDS = 4
+_ORDER = {"critical": 0, "warning": 1, "info": 2}
+
+
+def problems(verdicts: Sequence[VariableVerdict], views: Sequence[View], context: Context) -> list[Problem]:
+    """Findings of an audit, the most severe first."""
+    found: list[Problem | None] = []
+    for row in verdicts:
+        found += [
+            _misnamed(row, context),
+            _overwritten(row, context),
+            _lost(row, context),
+            _without_effect(row, context),
+            _missing_file(row),
+        ]
+    found += [_odd_lines(views), _debug_hidden(verdicts)]
+    return sorted(filter(None, found), key=lambda p: _ORDER[p.severity])
+
+
+def _misnamed(row: VariableVerdict, context: Context) -> Problem | None:
+    standing = context.standing.get(row.name)
+    if standing is None or standing.read is not False:
+        return None
+    return Problem(
+        code=standing.code,
+        title=f"{row.name} does nothing: {standing.why}",
+        severity="warning" if standing.instead or standing.code == "ENV002" else "info",
+        confidence="high" if standing.instead else "medium",
+        why="Names that are not known are passed over in silence.",
+        fix=f"use {standing.instead}" if standing.instead else "correct the name, or leave it out",
+    )
+
+
+def override_of(row: VariableVerdict, context: Context) -> Override | None:
+    """What the engine does to a variable that was asked for with another value, where a worker shows its value."""
+    values = {p.value.lower() for p in row.processes if p.value is not None}
+    for override, holds in context.overrides:
+        differs = override.variable == row.name and override.value.lower() != row.value.lower()
+        if differs and (override.value.lower() in values or (holds and override.behaviour != "default")):
+            return override
+    return None
+
+
+def _overwritten(row: VariableVerdict, context: Context) -> Problem | None:
+    override = override_of(row, context) if row.asked.state == YES and row.reached.state != YES else None
+    if override is None:
+        return None
+    vague = context.sets.startswith("some ")
+    shown = any((p.value or "").lower() == override.value.lower() for p in row.processes)
+    return Problem(
+        code="ENV005",
+        title=f"{context.sets} {row.name}={override.value} over the {row.value} that was asked for",
+        severity="warning",
+        confidence="high" if shown and not vague else "medium",
+        why=f"{override.condition or 'Always in these versions'} ({override.source})"
+        + ("; a worker shows the engine's value." if shown else "; no worker shows which value won."),
+        fix="use the engine's own flag for it where there is one, or leave the variable out",
+    )
+
+
+def _lost(row: VariableVerdict, context: Context) -> Problem | None:
+    asked = row.asked.state == YES
+    missing = [p for p in row.processes if p.reached.state == NO]
+    if "NCCL_" not in row.name:  # others may differ from rank to rank on purpose (CUDA_VISIBLE_DEVICES)
+        missing = [p for p in missing if asked and p.value is None]
+    standing = context.standing.get(row.name)
+    spread = asked or row.reached.state == SOME
+    if not (missing and spread) or override_of(row, context) or (standing and standing.read is False):
+        return None
+    other = [p for p in missing if p.value is not None]
+    how = f"has another value ({other[0].value})" if len(other) == len(missing) else "is missing"
+    table = variable(row.name)
+    heavy = table is not None and table.weight == "tens"
+    what = row.name if row.value == SET else f"{row.name}={row.value}"
+    pids = ", ".join(str(p.pid) for p in missing[:_MOST_PIDS]) + (" ..." if len(missing) > _MOST_PIDS else "")
+    origin = f"asked for in {row.asked.why}; " if asked else ""
+    return Problem(
+        code="ENV001",
+        title=f"{what} {'was asked for' if asked else 'is set in the others'} and {how} in {len(missing)} of "
+        f"{len(row.processes)} workers (pid {pids})",
+        severity="warning" if heavy else "info",
+        confidence="high",
+        why=f"{_cost(row.name)} Seen: {origin}{missing[0].reached.why}.",
+        fix="set it where every worker starts (unit file, docker -e, ray runtime_env, each node)"
+        + (", or in /etc/nccl.conf" if row.name.startswith("NCCL_") else ""),
+    )
+
+
+def _cost(name: str) -> str:
+    table = variable(name)
+    if table is None or table.weight is None:
+        return f"What {name} costs was not sized."
+    if table.weight == "none":
+        return f"{name} does nothing to allreduces below about 0.5 MB."
+    if table.small_allreduce_us is None:
+        return f"{name} can cost tens of us per small allreduce; it was not sized."
+    return f"{name} can cost up to {table.small_allreduce_us:.0f} us per small allreduce on 8 PCIe ranks (modelled)."
+
+
+def _without_effect(row: VariableVerdict, context: Context) -> Problem | None:
+    why = context.idle.get(row.name)
+    if why is None:
+        return None
+    return Problem(
+        code="ENV004",
+        title=f"{row.name}={row.value} {why}",
+        severity="info",
+        confidence="high",
+        why="Time is lost on knobs that cannot move a decode step.",
+        fix=f"leave out {row.name}, or keep it for prefill only",
+    )
+
+
+def _missing_file(row: VariableVerdict) -> Problem | None:
+    missing = [p for p in row.processes if p.value == FILE_MISSING]
+    if not missing:
+        return None
+    return Problem(
+        code="ENV001",
+        title=f"{row.name} names a file that pid {missing[0].pid} cannot see",
+        severity="warning",
+        confidence="high",
+        why="The path is looked up in the process's own file system: a container has only what is mounted into it. "
+        + _cost(row.name),
+        fix="mount the file into the container, or correct the path",
+    )
+
+
+def _odd_lines(views: Sequence[View]) -> Problem | None:
+    odd = {(file.path, number): why for view in views for file in view.conf for number, why in file.odd}
+    if not odd:
+        return None
+    (path, number), why = next(iter(odd.items()))
+    more = f", and {len(odd) - 1} more lines" if len(odd) > 1 else ""
+    return Problem(
+        code="ENV003",
+        title=f"{path}:{number} does not set what it seems to: {why}{more}",
+        severity="warning",
+        confidence="high",
+        why="NCCL reads NAME=value, one a line, and trims nothing.",
+        fix="write NAME=value without blanks and quotes",
+    )
+
+
+def _debug_hidden(verdicts: Sequence[VariableVerdict]) -> Problem | None:
+    by_name = {row.name: row for row in verdicts}
+    row = by_name.get("NCCL_DEBUG_SUBSYS")
+    if row is None or row.value.startswith(("^", "(")) or not any(v.used.state == UNKNOWN for v in verdicts):
+        return None
+    shown = [word.strip().upper() for word in row.value.split(",")]
+    if {"ENV", "ALL"} & set(shown):
+        return None
+    return Problem(
+        code="ENV004",
+        title=f"NCCL_DEBUG_SUBSYS={row.value} hides the lines that show which variables NCCL read",
+        severity="info",
+        confidence="high",
+        why="The subsystems INIT and ENV are shown unless NCCL_DEBUG_SUBSYS leaves them out.",
+        fix=f"NCCL_DEBUG_SUBSYS={','.join(dict.fromkeys(['INIT', 'ENV', *shown]))}",
+    )
