@@ -18,7 +18,8 @@ from traceana.cli.explain import as_markdown
 from traceana.report.text import FAMILIES
 from traceana.rules.interface import Rule
 from traceana.rules.registry import doc, rules
-from traceana_parsers.schema import TABLES, Column
+from traceana.store.tables import ATTRIBUTION_TABLES, STORED
+from traceana_parsers.schema import Column
 from traceana_parsers.tables.bench import BENCH_TABLES
 from traceana_parsers.tables.logs import LOG_TABLES
 from traceana_parsers.tables.traces import TRACE_TABLES
@@ -96,15 +97,23 @@ def tables_page() -> str:
         "# Tables",
         "Every reader fills these tables, and `traceana ingest` writes them as Parquet: one folder per run, "
         "`STORE/run=NAME/TABLE/part-00000.parquet`, with the unit and the meaning of each column in the metadata of "
-        "its Arrow field. They are defined in `parsers/traceana_parsers/tables/` and nowhere else.",
+        "its Arrow field. Tables with a row per recorded event have a folder per rank, "
+        "`STORE/run=NAME/kernels/rank=3/part-00000.parquet` (`rank=__HIVE_DEFAULT_PARTITION__` where the rank is not "
+        "known), so that programs that know Hive partitions read run and rank off the path and skip the rest. They are "
+        "defined in `parsers/traceana_parsers/tables/` and, for what traceana makes of traces, "
+        "`traceana/store/tables.py`, and nowhere else.",
         "A value that the input does not carry is null, never 0. Rows that came from text say where: `file_id`, "
         "`line` (from 1) and `byte_offset`. Types: i32 and i64 are whole numbers, f64 is a floating-point number, a "
         "time is the server's local clock in milliseconds.",
-        "\n".join(f"- [{name}](#{name})" for name in TABLES),
+        "\n".join(f"- [{name}](#{name})" for name in STORED),
         *_sections(LOG_TABLES),
         "# Tables of profiler traces",
         "Times are whole nanoseconds.",
         *_sections(TRACE_TABLES),
+        "# Tables that traceana makes of traces",
+        "Kept by `traceana ingest`, so that `traceana report STORE` and `traceana ledger STORE` need not do the work "
+        "again. They are made anew from the tables above when another version of traceana reads the store.",
+        *_sections(ATTRIBUTION_TABLES),
         "# Tables of benchmark results and scrapes",
         *_sections(BENCH_TABLES),
     ]

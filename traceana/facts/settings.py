@@ -77,6 +77,9 @@ def settings(table: pl.DataFrame, where: Locator) -> Settings:
 
 
 def _shown(name: str, value: str) -> str:
+    """`name=value` as a reader writes it: a text that was printed as a Python literal without its quotes."""
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        value = value[1:-1]
     return f"{name}={value[:200]}" if value else name
 
 

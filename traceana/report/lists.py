@@ -12,6 +12,8 @@ from traceana.report.text import FAMILIES, NONE, count, figure, letter, place, p
 MAX_STREAMS = 16
 MAX_STAGES = 24
 MAX_INPUTS = 12
+#: files of one kind and folder, without trouble, from which they are one row
+SAME_INPUTS = 3
 MAX_PATHS = 8
 MAX_NOT_CHECKED = 5
 
@@ -204,10 +206,34 @@ def inputs(diagnosis: Diagnosis) -> Section | None:
     if not rows:
         return None
     rows.sort(key=lambda pair: not _troubled(pair[1]))  # stable: those with a problem first
-    texts = [Labelled("", (f"{role}{_input(row)}", *_trouble(row))) for role, row in rows[:MAX_INPUTS]]
-    if len(rows) > MAX_INPUTS:
-        texts.append(Labelled("", (f"{count(len(rows) - MAX_INPUTS, 'more file')}",)))
+    texts: list[Labelled] = []
+    left = 0
+    for role, alike in _alike(rows):
+        if len(texts) >= MAX_INPUTS:
+            left += len(alike)
+        elif len(alike) < SAME_INPUTS:
+            texts += [Labelled("", (f"{role}{_input(row)}", *_trouble(row))) for row in alike]
+        else:
+            texts.append(Labelled("", (f"{role}{_group(alike)}",)))
+    if left := left + max(len(texts) - MAX_INPUTS, 0):
+        texts = [*texts[:MAX_INPUTS], Labelled("", (count(left, "more file"),))]
     return Section("Inputs", texts=tuple(texts))
+
+
+def _alike(rows: list[tuple[str, InputReport]]) -> list[tuple[str, list[InputReport]]]:
+    """Files of one folder and format without trouble together, in the order of the first of them."""
+    groups: dict[tuple[str, str, str], list[InputReport]] = {}
+    for number, (role, row) in enumerate(rows):
+        folder, found, _ = row.path.rpartition("/")
+        own = f"{number}" if _troubled(row) or row.lines else f"{folder}{found}"
+        groups.setdefault((role, own, row.format), []).append(row)
+    return [(role, group) for (role, _, _), group in groups.items()]
+
+
+def _group(rows: list[InputReport]) -> str:
+    folder = rows[0].path.rpartition("/")[0]
+    read = sum(row.recognised for row in rows)
+    return f"{folder + '/' if folder else ''}: {count(len(rows), 'file')}, {rows[0].format}, {read:,} read, 0 unread"
 
 
 def _troubled(row: InputReport) -> bool:

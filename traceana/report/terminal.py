@@ -160,7 +160,8 @@ def _wrapped(text: str, room: int, limit: int = 0) -> list[str]:
 
 
 def _page(canvas: _Canvas, page: Page) -> None:
-    canvas.hang("", " · ".join(page.header))
+    for line in _packed(page.header, canvas.width):
+        canvas.hang("", line)
     for row in page.below_header:
         _labelled(canvas, row, "", 9)
     canvas.hang("Verdict  ", page.verdict, style=_TONES.get(page.tone, "bold"), lead_style="bold")
@@ -172,6 +173,20 @@ def _page(canvas: _Canvas, page: Page) -> None:
             canvas.blank()
         _section(canvas, section)
         before = section
+
+
+def _packed(pieces: tuple[str, ...], width: int) -> list[str]:
+    """The pieces in lines that break between pieces; one that is too long for a line breaks where it must."""
+    from rich.cells import cell_len
+
+    lines: list[str] = []
+    for piece in pieces:
+        joined = f"{lines[-1]} · {piece}" if lines else piece
+        if lines and cell_len(one_line(joined)) <= width - 2:  # room for the dot that follows
+            lines[-1] = joined
+        else:
+            lines = [*lines[:-1], f"{lines[-1]} ·", piece] if lines else [piece]
+    return lines
 
 
 def _is_brief(section: Section) -> bool:
@@ -194,6 +209,8 @@ def _section(canvas: _Canvas, section: Section) -> None:
         if number:
             canvas.blank()
         _table(canvas, table)
+    if len(section.tables) > 1 and section.texts:
+        canvas.blank()
     for item in section.items:
         _item(canvas, item)
     for row in section.texts:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from traceana.facts.trace_model import JoinedCycle, RunMatch
 from traceana.report.diagnosis import Diagnosis
 from traceana.report.page import Labelled, Row, Section, Table
-from traceana.report.text import NONE, count, figure, letter, ms, share, two, whole
+from traceana.report.text import NONE, count, figure, legend, letter, ms, share, two, whole
 from traceana.report.trace_report import CaptureReport, TraceReport
 from traceana.report.trace_sums import sums_section
 from traceana.report.trace_tables import BUCKETS, cycles_by_timeline, phase_tables, rank_table, whole_table
@@ -86,8 +88,17 @@ def _cycle(trace: TraceReport) -> Section:
     tables = (*(phase_tables(trace) if trace.apart is None else ()), rank_table(trace), whole_table(trace))
     texts = [*_allreduces(trace), *_skew(trace), *_host_collectives(trace), *_waits(trace), *_copies(trace)]
     texts = [] if trace.apart is not None else [*texts, *_categories(trace)]
-    shown = tuple(table for table in tables if table is not None)
+    shown = _with_legend([table for table in tables if table is not None])
     return Section("Trace cycle" if trace.cycles else "Whole trace", lead=(lead,), tables=shown, texts=_lines(texts))
+
+
+def _with_legend(tables: list[Table]) -> tuple[Table, ...]:
+    """The tables, the last of which says what the letters mean."""
+    if not tables:
+        return ()
+    letters = legend(row.letter for table in tables for row in table.rows)
+    last = replace(tables[-1], remarks=(*tables[-1].remarks, letters))
+    return (*tables[:-1], last)
 
 
 def _lines(texts: list[str]) -> tuple[Labelled, ...]:
@@ -225,7 +236,7 @@ def _joined(trace: TraceReport) -> tuple[Section, ...]:
     if joined is not None:
         texts.append(_compared(joined))
         texts += [f"doubt: {text}" for text in joined.doubts]
-        tables = _split(joined)
+        tables = _with_legend(_split(joined))
     return (Section("Log + trace", lead=lead, tables=tables, texts=_lines(texts)),)
 
 
@@ -251,10 +262,10 @@ def _compared(joined: JoinedCycle) -> str:
     )
 
 
-def _split(joined: JoinedCycle) -> tuple[Table, ...]:
+def _split(joined: JoinedCycle) -> list[Table]:
     """The log's cycle in the shares of the traced one."""
     if not joined.split:
-        return ()
+        return []
     names = [name for name in BUCKETS if any(name in parts for parts in joined.split.values())]
     total = sum(sum(parts.values()) for parts in joined.split.values())
     rows = []
@@ -262,4 +273,4 @@ def _split(joined: JoinedCycle) -> tuple[Table, ...]:
         cells = [parts.get(name, 0.0) for parts in joined.split.values()]
         line = (*(figure(c) for c in cells), figure(sum(cells)), share(sum(cells) / total if total else None))
         rows.append(Row(BUCKETS[name], line, "d"))
-    return (Table("ms of the log's cycle", (*joined.split, "cycle", "share"), tuple(rows)),)
+    return [Table("ms of the log's cycle", (*joined.split, "cycle", "share"), tuple(rows))]

@@ -68,7 +68,7 @@ def verdict(facts: Facts, baseline: Facts | None, findings: Sequence[Finding]) -
     length = facts.acceptance.accept_length.value
     earned = facts.acceptance.tokens_per_cycle.value
     if facts.trace is not None and facts.trace_only:
-        return Verdict(sentence=trace_sentence(facts.trace), limiter=limiter, limiter_reason=because)
+        return Verdict(sentence=trace_sentence(facts.trace), limiter=limiter)
     if facts.speculation.active.value is False:
         return Verdict(sentence=_plain_sentence(facts), limiter="unknown")
     matched = [

@@ -41,29 +41,25 @@ ONE_RANK = CannotTell(
 )
 
 
-def gate(facts: Facts) -> CannotTell | NotApplicable | None:
-    """Why a rule about cycles on the GPU cannot look, or None to go on."""
+def gate(facts: Facts) -> TraceFacts | CannotTell | NotApplicable:
+    """The traces, if they show cycles on a GPU that are this run's; else why a rule about them cannot look."""
     trace = facts.trace
     if trace is None:
         return NO_CYCLE
     if trace.on_cpu:
         return NotApplicable("the engine computes on the CPU")
     if trace.match is not None and trace.match.verdict == "different":
-        return CannotTell(
-            f"these traces are not of this run: {trace.match.against[0]}",
-            "traceana diagnose with the traces alone",
-            "what the traces say",
-        )
+        why = f"these traces are not of this run: {trace.match.against[0]}"
+        return CannotTell(why, "traceana diagnose with the traces alone", "what the traces say")
     if trace.apart is not None:
-        return CannotTell(
-            f"these traces are not of one capture: {trace.apart}", "give the traces of one capture at a time", _WHAT
-        )
+        why = f"these traces are not of one capture: {trace.apart}"
+        return CannotTell(why, "give the traces of one capture at a time", _WHAT)
     if not trace.on_gpu:
         return NO_GPU if trace.phases or not trace.categories else NO_CYCLE
     if trace.cycles < FEW_CYCLES.value:
         why = f"{count(trace.cycles, 'cycle')} in the traces, fewer than {FEW_CYCLES.value:g}"
         return CannotTell(why, _AGAIN, _WHAT)
-    return None
+    return trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +108,14 @@ def _ns(phase: TracePhase, buckets: Collection[str] | None) -> int:
 def hidden(trace: TraceFacts) -> bool:
     """True when so much of the cycle is in opaque graph replays that what is inside them cannot be told."""
     return amount(trace, ("unknown",)).share >= HIDDEN_SHARE
+
+
+def waiting(trace: TraceFacts, worth: float) -> Amount | CannotTell:
+    """Waiting in allreduces; cannot tell where it may be as much as `worth` of the cycle and is not told apart."""
+    wait, unsplit = amount(trace, ("allreduce_wait",)), amount(trace, ("allreduce_unsplit",))
+    if trace.ranks <= 1 and wait.share + unsplit.share >= worth:
+        return ONE_RANK
+    return HIDDEN if hidden(trace) and wait.share < worth else wait
 
 
 def target_phases(trace: TraceFacts) -> tuple[TracePhase, ...]:

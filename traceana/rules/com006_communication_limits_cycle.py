@@ -61,9 +61,9 @@ _ALL = (*_TRANSFER, "allreduce_unsplit", "allreduce_wait")
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
     """Finding when transfer and other exposed communication are a large part of the cycle."""
-    stopped, trace = gate(facts), facts.trace
-    if stopped is not None or trace is None:
-        return stopped or Clear("no trace")
+    trace = gate(facts)
+    if not isinstance(trace, TraceFacts):
+        return trace
     every, transfer = amount(trace, _ALL), amount(trace, _TRANSFER)
     if hidden(trace) and every.share < LARGE_SHARE.value:
         return HIDDEN

@@ -31,31 +31,21 @@ References:
 from __future__ import annotations
 
 from traceana.facts.model import Facts
+from traceana.facts.trace_model import TraceFacts
 from traceana.rules._text import ms, pct
-from traceana.rules._traces import (
-    HIDDEN,
-    ONE_RANK,
-    amount,
-    confidence,
-    explained,
-    gate,
-    hidden,
-    seen_in,
-)
+from traceana.rules._traces import confidence, explained, gate, seen_in, waiting
 from traceana.rules.com008_one_rank_arrives_last import WORTH, culprit
-from traceana.rules.interface import Clear, Finding, Outcome, Rule, Severity
+from traceana.rules.interface import CannotTell, Clear, Finding, Outcome, Rule, Severity
 
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
     """Finding when waiting is a good part of the cycle and the late rank changes."""
-    stopped, trace = gate(facts), facts.trace
-    if stopped is not None or trace is None:
-        return stopped or Clear("no trace")
-    wait, unsplit = amount(trace, ("allreduce_wait",)), amount(trace, ("allreduce_unsplit",))
-    if trace.ranks <= 1 and wait.share + unsplit.share >= WORTH.value:
-        return ONE_RANK
-    if hidden(trace) and wait.share < WORTH.value:
-        return HIDDEN
+    trace = gate(facts)
+    if not isinstance(trace, TraceFacts):
+        return trace
+    wait = waiting(trace, WORTH.value)
+    if isinstance(wait, CannotTell):
+        return wait
     if wait.share < WORTH.value or trace.ranks <= 1:
         return Clear(f"waiting in allreduces is {pct(wait.share)} of the cycle")
     if culprit(trace) is not None:

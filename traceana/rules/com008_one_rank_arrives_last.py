@@ -34,19 +34,9 @@ from __future__ import annotations
 from traceana.facts.model import Facts, Provenance
 from traceana.facts.trace_model import LateRank, TraceFacts
 from traceana.rules._text import ms, pct
-from traceana.rules._traces import (
-    HIDDEN,
-    ONE_RANK,
-    amount,
-    confidence,
-    cycle_ms,
-    explained,
-    gate,
-    hidden,
-    seen_in,
-)
+from traceana.rules._traces import amount, confidence, cycle_ms, explained, gate, seen_in, waiting
 from traceana.rules._wording import kernel
-from traceana.rules.interface import Clear, Confidence, Finding, Outcome, Rule, Severity, Threshold
+from traceana.rules.interface import CannotTell, Clear, Confidence, Finding, Outcome, Rule, Severity, Threshold
 
 WORTH = Threshold("worth", 0.08, "share of the cycle", "waiting below this is not worth a finding", "a choice", False)
 CAUSED = Threshold(
@@ -86,14 +76,12 @@ def culprit(trace: TraceFacts) -> LateRank | None:
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
     """Finding when one rank causes most of a waiting that matters."""
-    stopped, trace = gate(facts), facts.trace
-    if stopped is not None or trace is None:
-        return stopped or Clear("no trace")
-    wait, unsplit = amount(trace, ("allreduce_wait",)), amount(trace, ("allreduce_unsplit",))
-    if trace.ranks <= 1 and wait.share + unsplit.share >= WORTH.value:
-        return ONE_RANK
-    if hidden(trace) and wait.share < WORTH.value:
-        return HIDDEN
+    trace = gate(facts)
+    if not isinstance(trace, TraceFacts):
+        return trace
+    wait = waiting(trace, WORTH.value)
+    if isinstance(wait, CannotTell):
+        return wait
     if trace.ranks <= 1 or wait.high < WORTH.value * cycle_ms(trace):
         return Clear(f"waiting in allreduces is {pct(wait.share)} of the cycle")
     late = culprit(trace)

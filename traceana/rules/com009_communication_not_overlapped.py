@@ -48,9 +48,9 @@ MIN_BATCH = Threshold(
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
     """Finding when exchanges are exposed and the batch is large enough to hide them."""
-    stopped, trace = gate(facts), facts.trace
-    if stopped is not None or trace is None:
-        return stopped or Clear("no trace")
+    trace = gate(facts)
+    if not isinstance(trace, TraceFacts):
+        return trace
     exposed = amount(trace, ("other_comm_exposed",))
     if hidden(trace) and exposed.share < LARGE_SHARE.value:
         return HIDDEN

@@ -81,9 +81,9 @@ class _Box:
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
     """Finding when all small allreduces are NCCL's on a box that could do without."""
-    stopped, trace = gate(facts), facts.trace
-    if stopped is not None or trace is None:
-        return stopped or Clear("no trace")
+    trace = gate(facts)
+    if not isinstance(trace, TraceFacts):
+        return trace
     kernels = allreduces(trace)
     if not kernels:
         return HIDDEN if hidden(trace) else NotApplicable("no allreduce in the traced cycles")

@@ -56,9 +56,9 @@ _FIX = {
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
     """Finding when waits in most cycles leave the GPU idle for a good part of them."""
-    stopped, trace = gate(facts), facts.trace
-    if stopped is not None or trace is None:
-        return stopped or Clear("no trace")
+    trace = gate(facts)
+    if not isinstance(trace, TraceFacts):
+        return trace
     looped = looping(trace)
     if not trace.waits:
         return Clear("no call in the cycles waits for the GPU")

@@ -30,6 +30,7 @@ References:
 from __future__ import annotations
 
 from traceana.facts.model import Facts
+from traceana.facts.trace_model import TraceFacts
 from traceana.rules._text import ms, pct
 from traceana.rules._traces import amount, confidence, cycle_ms, explained, gate, seen_in
 from traceana.rules.cyc005_host_waits_for_gpu_each_cycle import idle_by_rank, looping
@@ -42,9 +43,9 @@ GAP_SHARE = Threshold(
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
     """Finding when launch gaps outside of the phases, not after a host wait, are a good part of the cycle."""
-    stopped, trace = gate(facts), facts.trace
-    if stopped is not None or trace is None:
-        return stopped or Clear("no trace")
+    trace = gate(facts)
+    if not isinstance(trace, TraceFacts):
+        return trace
     gap, whole = amount(trace, ("launch_gap",), ("other",)), cycle_ms(trace)
     idle = idle_by_rank(trace, looping(trace))
     waited = min(gap.mean, sum(idle) / len(idle))

@@ -50,9 +50,9 @@ _WORDS = {
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
     """Finding when exposed copies are a good part of the cycle."""
-    stopped, trace = gate(facts), facts.trace
-    if stopped is not None or trace is None:
-        return stopped or Clear("no trace")
+    trace = gate(facts)
+    if not isinstance(trace, TraceFacts):
+        return trace
     found = amount(trace, ("copies",))
     if hidden(trace) and found.share < LARGE_SHARE.value:
         return HIDDEN

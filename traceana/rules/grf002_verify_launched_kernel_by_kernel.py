@@ -34,7 +34,7 @@ References:
 from __future__ import annotations
 
 from traceana.facts.model import Facts
-from traceana.facts.trace_model import TracePhase
+from traceana.facts.trace_model import TraceFacts, TracePhase
 from traceana.rules._text import count, ms, pct
 from traceana.rules._traces import TARGET, Amount, amount, confidence, explained, gate, seen_in, target_phases
 from traceana.rules.interface import Clear, Confidence, Finding, Outcome, Rule, Severity, Threshold
@@ -66,9 +66,9 @@ _ANY_FIX = ("have the verify of this batch size captured in a CUDA graph",)
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
     """Finding when launch gaps inside an eager target forward take a good part of the cycle."""
-    stopped, trace = gate(facts), facts.trace
-    if stopped is not None or trace is None:
-        return stopped or Clear("no trace")
+    trace = gate(facts)
+    if not isinstance(trace, TraceFacts):
+        return trace
     rows = target_phases(trace)
     launched, replays = _launches(rows)
     if launched < MANY_LAUNCHES.value:
@@ -98,7 +98,7 @@ def _finding(facts: Facts, phase: str, launched: float, replays: float, gap: Amo
         f"{ms(gap.mean)} of each cycle ({pct(gap.share)}) for want of launches",
         severity=Severity.WARNING,
         confidence=confidence(trace, Confidence.HIGH if eager else Confidence.MEDIUM),
-        why=f"Launch gaps in the {phase}: {gap} per cycle: {per_launch:.0f} us of idle GPU per "
+        why=f"Launch gaps in the {phase}: {gap} per cycle, {per_launch:.0f} us of idle GPU per "
         "launch. "
         "A gap counts only until the call that launched the next kernel returned.",
         fix=_FIX.get(facts.identity.engine.value or "", _ANY_FIX),

@@ -31,6 +31,7 @@ References:
 from __future__ import annotations
 
 from traceana.facts.model import Facts
+from traceana.facts.trace_model import TraceFacts
 from traceana.rules._text import count, ms, pct
 from traceana.rules._traces import amount, confidence, explained, gate, seen_in, target_phases
 from traceana.rules.interface import Clear, Finding, NotApplicable, Outcome, Rule, Severity, Threshold
@@ -45,9 +46,9 @@ GAP_SHARE = Threshold(
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
     """Finding when the draft is eager, the verify is not, and the GPU waits for the draft's launches."""
-    stopped, trace = gate(facts), facts.trace
-    if stopped is not None or trace is None:
-        return stopped or Clear("no trace")
+    trace = gate(facts)
+    if not isinstance(trace, TraceFacts):
+        return trace
     drafts = [p for p in trace.on_gpu if p.phase == "draft"]
     if not drafts:
         return NotApplicable("no draft in the traced cycles")
