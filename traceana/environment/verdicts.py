@@ -14,7 +14,7 @@ from traceana_instrument.envreport import SET
 
 _ECHO = "NCCL_DEBUG=INFO for one start: NCCL echoes what it reads"
 UNREADABLE = {
-    "blanked": "its environment is blank: setproctitle overwrote it (unreadable, not missing)",
+    "blanked": "its title overwrote its environment (setproctitle): unreadable, not missing",
     "denied": "its environment belongs to another user",
     "gone": "it ended while it was looked at",
     "not running": "no line of the logs shows its environment",
