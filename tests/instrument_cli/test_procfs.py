@@ -8,6 +8,7 @@ import pytest
 from tests.instrument_cli.fake_proc import add
 from traceana.environment import audit, procfs, servers
 from traceana.environment.audit import Logs
+from traceana.environment.start_lines import StartLine
 
 SCHEDULER = (b"sglang::scheduler_TP0" + b"\0" * 60,)
 
@@ -196,6 +197,11 @@ def test_a_container_log_with_inner_pids_fits_the_processes_seen_from_outside(tm
     (tmp_path / "4000" / "status").write_text("Name:\tx\nNSpid:\t4000\t77\n")
     assert procfs.inner_pids(4000, tmp_path) == (4000, 77)
     assert procfs.inner_pids(5, tmp_path) == (5,)
+    start = StartLine("server.log", 3, 77, "SpawnProcess-1", "rank 0", "sglang", "0.5.9", {"NCCL_PROTO": "LL"})
+    found = audit.live(servers.of_pid(4000, procfs.processes(tmp_path)), Logs((start,)), tmp_path)
+    (proto,) = [row for row in found.variables if row.name == "NCCL_PROTO"]
+    assert (proto.reached.state, proto.reached.why) == ("yes", "start line, server.log:3")
+    assert found.notes == ()
 
 
 @pytest.mark.skipif(sys.platform.startswith("linux"), reason="there is a /proc")

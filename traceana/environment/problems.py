@@ -10,6 +10,7 @@ from traceana.environment.verdicts import Context
 from traceana.facts.nccl_variables import variable
 from traceana.facts.versions import Override
 from traceana.rules._text import count
+from traceana.rules._wording import names
 from traceana_instrument.envreport import FILE_MISSING, SET
 
 _MOST_PIDS = 4
@@ -23,10 +24,9 @@ def problems(verdicts: Sequence[VariableVerdict], views: Sequence[View], context
         found += [
             _misnamed(row, context),
             _overwritten(row, context),
-            _without_effect(row, context),
             _missing_file(row),
         ]
-    found += _lost(verdicts, context)
+    found += [*_lost(verdicts, context), *_without_effect(verdicts, context)]
     found += [_odd_lines(views), _debug_hidden(verdicts)]
     return sorted(filter(None, found), key=lambda p: _ORDER[p.severity])
 
@@ -39,7 +39,7 @@ def _misnamed(row: VariableVerdict, context: Context) -> Problem | None:
         code=standing.code,
         title=f"{row.name} does nothing: {standing.why}",
         severity="warning" if standing.instead or standing.code == "ENV002" else "info",
-        confidence="high" if standing.instead else "medium",
+        confidence="high" if standing.instead and standing.code != "ENV002" else "medium",  # a plugin may read it
         why="Names that are not known are passed over in silence.",
         fix=f"use {standing.instead}" if standing.instead else "correct the name, or leave it out",
     )
@@ -103,7 +103,7 @@ def _loss(rows: Sequence[VariableVerdict], missing: Sequence[ProcessVerdict]) ->
     verb = "is" if len(rows) == 1 else "are"
     how = f"has another value ({other[0].value})" if len(other) == len(missing) else f"{verb} missing"
     table = variable(first.name)
-    what = first.name if first.value == SET or len(rows) > 1 else f"{first.name}={first.value}"
+    what = first.name if len(rows) > 1 else _called(first)
     more = f" and {count(len(rows) - 1, 'more variable')}" if len(rows) > 1 else ""
     was = "was" if len(rows) == 1 else "were"
     pids = ", ".join(str(p.pid) for p in missing[:_MOST_PIDS]) + (" ..." if len(missing) > _MOST_PIDS else "")
@@ -132,18 +132,27 @@ def _cost(name: str) -> str:
     return f"{name} can cost up to {table.small_allreduce_us:.0f} us per small allreduce on 8 PCIe ranks (modelled)."
 
 
-def _without_effect(row: VariableVerdict, context: Context) -> Problem | None:
-    why = context.idle.get(row.name)
-    if why is None:
-        return None
-    return Problem(
-        code="ENV004",
-        title=f"{row.name}={row.value} {why}",
-        severity="info",
-        confidence="high",
-        why="Time is lost on knobs that cannot move a decode step.",
-        fix=f"leave out {row.name}, or keep it for prefill only",
-    )
+def _without_effect(rows: Sequence[VariableVerdict], context: Context) -> list[Problem]:
+    """One finding for all variables that change nothing for the same reason."""
+    groups: dict[str, list[VariableVerdict]] = {}
+    for row in rows:
+        if row.name in context.idle:
+            groups.setdefault(context.idle[row.name], []).append(row)
+    return [
+        Problem(
+            code="ENV004",
+            title=f"{names(_called(row) for row in group)}: {why}",
+            severity="info",
+            confidence="high",
+            why="Time is lost on knobs that cannot move a decode step.",
+            fix=f"leave out {names(row.name for row in group)}, or keep it for prefill only",
+        )
+        for why, group in groups.items()
+    ]
+
+
+def _called(row: VariableVerdict) -> str:
+    return row.name if row.value == SET else f"{row.name}={row.value}"
 
 
 def _missing_file(row: VariableVerdict) -> Problem | None:
