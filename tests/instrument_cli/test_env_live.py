@@ -78,7 +78,7 @@ def test_a_misspelt_name_and_one_without_effect_are_told_apart(tmp_path: Path) -
     assert states(found, "NCCL_PROTOCOL") == ("yes", "yes", "no")
     assert states(found, "NCCL_BUFFSIZE") == ("yes", "yes", "no")
     (title,) = titles(found, "ENV004")
-    assert title.startswith("NCCL_BUFFSIZE=8388608 is the Simple protocol's buffer")
+    assert title.startswith("NCCL_BUFFSIZE=8388608: is the Simple protocol's buffer")
 
 
 def test_nccls_own_line_for_a_workers_pid_proves_use(tmp_path: Path) -> None:
@@ -171,6 +171,7 @@ def test_one_gpu_has_no_collective_to_tune(tmp_path: Path) -> None:
     with running(tmp_path, {**READABLE, "NCCL_PROTO": "LL"}, "--tp", "1", workers=1) as server:
         found = audit(server.pid)
     assert "one GPU" in variable(found, "NCCL_PROTO")["used"]["why"]
+    assert found["problems"] == []
 
 
 def test_a_plain_process_is_audited_and_said_to_be_no_server(tmp_path: Path) -> None:

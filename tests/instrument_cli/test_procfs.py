@@ -8,6 +8,7 @@ import pytest
 from tests.instrument_cli.fake_proc import add
 from traceana.environment import audit, procfs, servers
 from traceana.environment.audit import Logs
+from traceana.environment.start_lines import StartLine
 
 SCHEDULER = (b"sglang::scheduler_TP0" + b"\0" * 60,)
 
@@ -71,7 +72,11 @@ def test_denied_is_said_with_what_to_do(tmp_path: Path, monkeypatch: pytest.Monk
         (b"tail of a long title\0\0\0", "blanked"),
         (b"x y=title with an equals sign\0\0", "blanked"),
         (b"", "empty"),
+        (b"\0" * 300 + b"LD_PRELOAD=x\0A=1\0", "blanked"),
+        (b"sglang::scheduler_TP0\0\0\0A=1\0", "blanked"),
         (b"A=1\0", "read"),
+        (b"A=1\0" + b"\0" * 7, "read"),
+        (b"BASH_FUNC_module%%=() { x; }\0A=1\0", "read"),
         (b"=odd\0A=1\0B\0\xff\xfe=\xff\0", "read"),
     ],
 )
@@ -80,6 +85,24 @@ def test_what_a_block_is(tmp_path: Path, block: bytes, state: str) -> None:
     found = procfs.process(10, tmp_path)
     assert found is not None
     assert procfs.environ(found, tmp_path).state == state
+
+
+def test_what_a_title_left_of_an_environment_counts_and_what_it_took_is_not_missing(tmp_path: Path) -> None:
+    add(
+        tmp_path,
+        10,
+        argv=(b"python", b"-m", b"vllm.entrypoints.x"),
+        environ=b"NCCL_PROTO=LL\0NCCL_ALGO=Ring\0VLLM_X=1\0",
+    )
+    add(tmp_path, 11, parent=10, argv=(b"VLLM::Worker_TP0",), environ=b"\0" * 90 + b"NCCL_ALGO=Ring\0")
+    found = report(tmp_path, 10)
+    states = {row.name: (row.asked.state, row.reached.state) for row in found.variables}
+    assert states == {
+        "NCCL_ALGO": ("yes", "yes"),
+        "NCCL_PROTO": ("yes", "cannot tell"),
+        "VLLM_X": ("yes", "cannot tell"),
+    }
+    assert found.problems == ()
 
 
 def test_the_first_of_two_equal_names_wins_as_for_getenv() -> None:
@@ -174,6 +197,11 @@ def test_a_container_log_with_inner_pids_fits_the_processes_seen_from_outside(tm
     (tmp_path / "4000" / "status").write_text("Name:\tx\nNSpid:\t4000\t77\n")
     assert procfs.inner_pids(4000, tmp_path) == (4000, 77)
     assert procfs.inner_pids(5, tmp_path) == (5,)
+    start = StartLine("server.log", 3, 77, "SpawnProcess-1", "rank 0", "sglang", "0.5.9", {"NCCL_PROTO": "LL"})
+    found = audit.live(servers.of_pid(4000, procfs.processes(tmp_path)), Logs((start,)), tmp_path)
+    (proto,) = [row for row in found.variables if row.name == "NCCL_PROTO"]
+    assert (proto.reached.state, proto.reached.why) == ("yes", "start line, server.log:3")
+    assert found.notes == ()
 
 
 @pytest.mark.skipif(sys.platform.startswith("linux"), reason="there is a /proc")

@@ -26,7 +26,7 @@ class EnvFormat(str, Enum):
 def env(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="[PID|NAME]", help="A process of the server, or a word of its command line."),
+        typer.Argument(metavar="PID|NAME", help="A process of the server, or a word of its command line."),
     ] = None,
     log: Annotated[
         list[str] | None,

@@ -25,7 +25,7 @@ _WALLS = {
 
 
 def run(
-    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The server's command, as you start it.")],
+    command: Annotated[list[str], typer.Argument(metavar="CMD", help="The server's command, as you start it.")],
     *,
     python: Annotated[
         str | None, typer.Option(metavar="PY", help="The server's Python, where the command names none or another.")

@@ -139,7 +139,8 @@ def _report(
         launcher=launcher,
         overrides=_overrides(engine, version, facts.settings),
         sets=f"{called} {version} sets" if version else f"some versions of {called} set",
-        idle=_idle(facts, asked, workers),
+        idle={} if one_gpu(facts) else _idle(facts, asked, workers),
+        one_gpu=one_gpu(facts),
         standing={name: standing(name, nccl, engine, engine_names) for name in names},
     )
     verdicts = [verdict(name, workers, context) for name in names]
@@ -192,8 +193,6 @@ def _idle(facts: Facts, asked: dict[str, Known], workers: list[View]) -> dict[st
     for view in workers:
         values |= {name: known.value for name, known in (*view.variables.items(), *view.nccl.items())}
     rows = tuple(Setting(name, value, "launch_env") for name, value in values.items() if name.startswith("NCCL_"))
-    if one_gpu(facts):
-        return {row.name: "does nothing for decode: one GPU per replica, no collective" for row in rows}
     return without_effect(replace(facts, nccl=NcclFacts(requested=rows), settings=Settings(facts.settings.rows)))
 
 

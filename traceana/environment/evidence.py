@@ -15,9 +15,6 @@ from traceana.facts.model import Evidence, Facts, NcclProcess
 from traceana.rules._nccl_env import clean_value
 from traceana_instrument import envreport
 
-#: roles of processes that are known from a log only
-_LOG_WORKERS = ("scheduler", "worker", "enginecore", "engine core", "spawnprocess")
-
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -66,18 +63,17 @@ def views(
 
 
 def logged_views(starts: list[StartLine], facts: Facts | None) -> list[View]:
-    """One view per process that logs alone show."""
+    """One view per process that logs alone show: workers, for no other prints a start line or has NCCL's."""
     logged = {process.pid: process for process in facts.nccl.processes} if facts else {}
     by_pid = {start.pid: start for start in starts}
     out = []
     for pid in sorted(by_pid.keys() | logged.keys()):
         start, lines = by_pid.get(pid), logged.get(pid)
         role = start.process if start else "NCCL process"
-        worker = lines is not None or role.lower().startswith(_LOG_WORKERS)
         rank = start.rank if start else ""
         if not rank and lines is not None and lines.rank is not None:
             rank = f"rank {lines.rank}"
-        view = View(pid, role, rank, worker, role, "not running", {}, (), False)
+        view = View(pid, role, rank, True, role, "not running", {}, (), False)
         out.append(_with_log(view, start, lines))
     return out
 
@@ -86,7 +82,7 @@ def _live(member: Member, nccl: str | None, proc: Path) -> View:
     process = member.process
     block = Environ("gone", {}) if process.zombie else procfs.environ(process, proc)
     where = f"/proc/{process.pid}/environ"
-    raw = block.variables if block.state == "read" else None
+    raw = block.variables if block.state in ("read", "blanked") else None
     return View(
         pid=process.pid,
         role=member.role,
@@ -95,7 +91,7 @@ def _live(member: Member, nccl: str | None, proc: Path) -> View:
         title=process.title,
         environment=block.state,
         variables={name: Known(value, where) for name, value in said(raw or {}, process, proc).items()},
-        sources=(where,) if block.state in ("read", "empty") else (),
+        sources=(where,) if block.state in ("read", "empty") or raw else (),
         complete=block.state in ("read", "empty"),
         conf=tuple(nccl_conf.files(process, raw, nccl, proc)),
     )

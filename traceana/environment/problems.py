@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from traceana.environment.evidence import View
-from traceana.environment.model import NO, SOME, UNKNOWN, YES, Problem, VariableVerdict
+from traceana.environment.model import NO, SOME, UNKNOWN, YES, Problem, ProcessVerdict, VariableVerdict
 from traceana.environment.verdicts import Context
 from traceana.facts.nccl_variables import variable
 from traceana.facts.versions import Override
+from traceana.rules._text import count
+from traceana.rules._wording import names
 from traceana_instrument.envreport import FILE_MISSING, SET
 
 _MOST_PIDS = 4
@@ -22,10 +24,9 @@ def problems(verdicts: Sequence[VariableVerdict], views: Sequence[View], context
         found += [
             _misnamed(row, context),
             _overwritten(row, context),
-            _lost(row, context),
-            _without_effect(row, context),
             _missing_file(row),
         ]
+    found += [*_lost(verdicts, context), *_without_effect(verdicts, context)]
     found += [_odd_lines(views), _debug_hidden(verdicts)]
     return sorted(filter(None, found), key=lambda p: _ORDER[p.severity])
 
@@ -38,7 +39,7 @@ def _misnamed(row: VariableVerdict, context: Context) -> Problem | None:
         code=standing.code,
         title=f"{row.name} does nothing: {standing.why}",
         severity="warning" if standing.instead or standing.code == "ENV002" else "info",
-        confidence="high" if standing.instead else "medium",
+        confidence="high" if standing.instead and standing.code != "ENV002" else "medium",  # a plugin may read it
         why="Names that are not known are passed over in silence.",
         fix=f"use {standing.instead}" if standing.instead else "correct the name, or leave it out",
     )
@@ -71,31 +72,52 @@ def _overwritten(row: VariableVerdict, context: Context) -> Problem | None:
     )
 
 
-def _lost(row: VariableVerdict, context: Context) -> Problem | None:
-    asked = row.asked.state == YES
+def _lost(rows: Sequence[VariableVerdict], context: Context) -> list[Problem]:
+    """Variables that did not reach all workers: one finding each for NCCL's, one for the others of the same workers."""
+    found: dict[tuple[object, ...], list[tuple[VariableVerdict, list[ProcessVerdict]]]] = {}
+    for row in rows:
+        missing = _missing(row, context)
+        if missing:
+            own = row.name if _of_nccl(row.name) else None
+            found.setdefault((own, *(p.pid for p in missing)), []).append((row, missing))
+    return [_loss([row for row, _ in group], group[0][1]) for group in found.values()]
+
+
+def _of_nccl(name: str) -> bool:
+    return name.startswith(("NCCL_", "RCCL_", "TORCH_NCCL_"))
+
+
+def _missing(row: VariableVerdict, context: Context) -> list[ProcessVerdict]:
+    """Workers that a variable should have reached and did not."""
+    asked, standing = row.asked.state == YES, context.standing.get(row.name)
     missing = [p for p in row.processes if p.reached.state == NO]
-    if "NCCL_" not in row.name:  # others may differ from rank to rank on purpose (CUDA_VISIBLE_DEVICES)
+    if not _of_nccl(row.name):  # others may differ from rank to rank on purpose (CUDA_VISIBLE_DEVICES)
         missing = [p for p in missing if asked and p.value is None]
-    standing = context.standing.get(row.name)
-    spread = asked or row.reached.state == SOME
-    if not (missing and spread) or override_of(row, context) or (standing and standing.read is False):
-        return None
+    told = override_of(row, context) or (standing is not None and standing.read is False)
+    return [] if told or not (asked or row.reached.state == SOME) else missing
+
+
+def _loss(rows: Sequence[VariableVerdict], missing: Sequence[ProcessVerdict]) -> Problem:
+    first, asked = rows[0], rows[0].asked.state == YES
     other = [p for p in missing if p.value is not None]
-    how = f"has another value ({other[0].value})" if len(other) == len(missing) else "is missing"
-    table = variable(row.name)
-    heavy = table is not None and table.weight == "tens"
-    what = row.name if row.value == SET else f"{row.name}={row.value}"
+    verb = "is" if len(rows) == 1 else "are"
+    how = f"has another value ({other[0].value})" if len(other) == len(missing) else f"{verb} missing"
+    table = variable(first.name)
+    what = first.name if len(rows) > 1 else _called(first)
+    more = f" and {count(len(rows) - 1, 'more variable')}" if len(rows) > 1 else ""
+    was = "was" if len(rows) == 1 else "were"
     pids = ", ".join(str(p.pid) for p in missing[:_MOST_PIDS]) + (" ..." if len(missing) > _MOST_PIDS else "")
-    origin = f"asked for in {row.asked.why}; " if asked else ""
+    origin = f"asked for in {first.asked.why}; " if asked else ""
+    cost = f"{_cost(first.name)} " if _of_nccl(first.name) else ""
     return Problem(
         code="ENV001",
-        title=f"{what} {'was asked for' if asked else 'is set in the others'} and {how} in {len(missing)} of "
-        f"{len(row.processes)} workers (pid {pids})",
-        severity="warning" if heavy else "info",
+        title=f"{what}{more} {f'{was} asked for' if asked else f'{verb} set in the others'} and {how} in "
+        f"{len(missing)} of {len(first.processes)} workers (pid {pids})",
+        severity="warning" if table is not None and table.weight == "tens" else "info",
         confidence="high",
-        why=f"{_cost(row.name)} Seen: {origin}{missing[0].reached.why}.",
+        why=f"{cost}Seen: {origin}{missing[0].reached.why}.",
         fix="set it where every worker starts (unit file, docker -e, ray runtime_env, each node)"
-        + (", or in /etc/nccl.conf" if row.name.startswith("NCCL_") else ""),
+        + (", or in /etc/nccl.conf" if first.name.startswith("NCCL_") else ""),
     )
 
 
@@ -110,18 +132,27 @@ def _cost(name: str) -> str:
     return f"{name} can cost up to {table.small_allreduce_us:.0f} us per small allreduce on 8 PCIe ranks (modelled)."
 
 
-def _without_effect(row: VariableVerdict, context: Context) -> Problem | None:
-    why = context.idle.get(row.name)
-    if why is None:
-        return None
-    return Problem(
-        code="ENV004",
-        title=f"{row.name}={row.value} {why}",
-        severity="info",
-        confidence="high",
-        why="Time is lost on knobs that cannot move a decode step.",
-        fix=f"leave out {row.name}, or keep it for prefill only",
-    )
+def _without_effect(rows: Sequence[VariableVerdict], context: Context) -> list[Problem]:
+    """One finding for all variables that change nothing for the same reason."""
+    groups: dict[str, list[VariableVerdict]] = {}
+    for row in rows:
+        if row.name in context.idle:
+            groups.setdefault(context.idle[row.name], []).append(row)
+    return [
+        Problem(
+            code="ENV004",
+            title=f"{names(_called(row) for row in group)}: {why}",
+            severity="info",
+            confidence="high",
+            why="Time is lost on knobs that cannot move a decode step.",
+            fix=f"leave out {names(row.name for row in group)}, or keep it for prefill only",
+        )
+        for why, group in groups.items()
+    ]
+
+
+def _called(row: VariableVerdict) -> str:
+    return row.name if row.value == SET else f"{row.name}={row.value}"
 
 
 def _missing_file(row: VariableVerdict) -> Problem | None:

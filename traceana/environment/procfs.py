@@ -46,7 +46,8 @@ class Process:
 class Environ:
     """The environment block of a process at its exec. `state`: read | blanked | empty | denied | gone.
 
-    blanked: the process overwrote the block (setproctitle does), so nothing can be said of its variables.
+    blanked: the process overwrote the block, or its beginning (setproctitle does): what is still there counts, what is
+    not says nothing.
     """
 
     state: str
@@ -98,9 +99,17 @@ def environ(found: Process, proc: Path = PROC) -> Environ:
         return Environ("gone", {})
     if not raw:
         return Environ("empty", {})
-    variables = parse(raw)
-    # after setproctitle the block is all zeros, or the tail of a long title
-    return Environ("read", variables) if any(map(str.isidentifier, variables)) else Environ("blanked", {})
+    return Environ("blanked" if _overwritten(raw) else "read", parse(raw))
+
+
+def _overwritten(block: bytes) -> bool:
+    """Whether a block is no longer as exec() laid it out: names and values, one behind the other, without gaps.
+
+    setproctitle fills it with zeros behind the title, up to the first variable that Python has set itself since.
+    """
+    body = block.rstrip(b"\0")
+    name, separator, _ = body.partition(b"\0")[0].partition(b"=")
+    return not separator or b"\0\0" in body or b" " in name
 
 
 def parse(block: bytes) -> dict[str, str]:
@@ -108,7 +117,7 @@ def parse(block: bytes) -> dict[str, str]:
     variables: dict[str, str] = {}
     for entry in block.split(b"\0"):
         name, separator, value = entry.partition(b"=")
-        if separator and name:
+        if separator and name.strip() and b" " not in name:
             variables.setdefault(name.decode("utf-8", "replace"), value.decode("utf-8", "replace"))
     return variables
 

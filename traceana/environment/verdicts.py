@@ -14,7 +14,7 @@ from traceana_instrument.envreport import SET
 
 _ECHO = "NCCL_DEBUG=INFO for one start: NCCL echoes what it reads"
 UNREADABLE = {
-    "blanked": "its environment is blank: setproctitle overwrote it (unreadable, not missing)",
+    "blanked": "its title overwrote its environment (setproctitle): unreadable, not missing",
     "denied": "its environment belongs to another user",
     "gone": "it ended while it was looked at",
     "not running": "no line of the logs shows its environment",
@@ -27,7 +27,8 @@ class Context:
 
     `asked`: what a launch command or the first process has; `launcher`: where that was read, None where it could not
     be. `overrides`: what this engine version sets itself, and whether its condition holds; `sets`: "SGLang 0.5.9 sets".
-    `idle`: variables that change nothing here -> why. `standing`: what each name is worth.
+    `idle`: variables that change nothing here -> why. `one_gpu`: no collective is on the decode path. `standing`: what
+    each name is worth.
     """
 
     asked: Mapping[str, Known]
@@ -35,6 +36,7 @@ class Context:
     overrides: Sequence[tuple[Override, bool | None]]
     sets: str
     idle: Mapping[str, str]
+    one_gpu: bool
     standing: Mapping[str, Standing]
 
 
@@ -124,6 +126,8 @@ def _used(name: str, view: View, reached: Answer, context: Context) -> Answer:
         return Answer(NO, standing.why + meant)
     if reached.state == NO:
         return Answer(NO, "it did not reach the process")
+    if context.one_gpu and name.startswith("NCCL_"):
+        return Answer(NO, "one GPU per replica: no collective is on the decode path")
     if idle:
         return Answer(NO, idle)
     if name in view.nccl:
