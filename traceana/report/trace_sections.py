@@ -249,7 +249,8 @@ def _match(match: RunMatch) -> tuple[str, ...]:
     if match.verdict == "unknown":
         return ("taken as one run because they were given together: nothing in them tells",)
     doubts = [f"though {text}" for text in match.against]
-    return ("of one run: " + "; ".join((*match.how, *doubts)),)
+    sure = any(text.startswith("the log names") for text in match.how)
+    return (f"{'of' if sure else 'taken as'} one run: {'; '.join((*match.how, *doubts))}",)
 
 
 def _compared(joined: JoinedCycle) -> str:
