@@ -166,3 +166,9 @@ def test_rows_that_only_their_words_tell_apart_are_no_repeats() -> None:
         for n, tps in ((256, 26.1), (1024, 26.4))
     ]
     assert [point.label for point in points(rows)] == ["single request, 1024 tokens", "single request, 256 tokens"]
+
+
+def test_a_client_that_reads_several_tokens_at_once_does_not_lengthen_a_plain_step() -> None:
+    row = {"tool": "vllm_bench", "speculative": False, "concurrency": 1, "output_tps": 98.0, "itl_of": "chunk"}
+    (point,) = points([{**row, "tpot_mean_ms": 10.0, "itl_mean_ms": 10.3}])
+    assert point.cycle_ms.value == 10.0

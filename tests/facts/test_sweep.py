@@ -293,3 +293,11 @@ def test_a_series_of_neither_kind_is_left_out_by_name() -> None:
     found = _both(rows)
     assert len(found.blocks) == 1
     assert found.notes == ("left out, as they belong to neither side: 1 load point of 'other box'",)
+
+
+def test_a_baseline_that_does_not_say_so_still_has_a_step() -> None:
+    spec = _facts(points(table("on", True, _WITH, k=3, accept_length_printed=2.4)))
+    block = sweep(spec, _facts(points(table("run", None, _WITHOUT)))).blocks[0]
+    assert block.levels[0].baseline.cycle_ms == pytest.approx(1000 / 36)
+    assert block.levels[0].break_even == pytest.approx(2.4 * 36 / 60)
+    assert block.plain

@@ -160,6 +160,8 @@ def _cycle(
         decoding_by_times = requests_decoding(gen_tps.value * _after_first(read), tpot.value)
         if decoding_by_times > _BEYOND * asked:
             return by_tps
+    if plain and tpot.known:
+        return tpot  # a step emits one token, however many of them a starved client reads at once
     if itl.value is not None:
         return itl
     if tpot.value is not None and tokens is not None:

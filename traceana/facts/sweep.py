@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from traceana.errors import TraceanaError
 from traceana.facts import sweep_curves as curves
@@ -104,7 +103,7 @@ def _set_up(facts: Facts, points: Sequence[LoadPoint]) -> SetUp:
 
 def _plain_blocks(points: Sequence[LoadPoint]) -> tuple[SweepBlock, ...]:
     """A sweep without speculation alone, by context: what acceptance a drafter would need."""
-    plain = [replace(p, speculative=False) for p in sweep_sides.merged(points)]
+    plain = [sweep_sides.as_plain(p) for p in sweep_sides.merged(points)]
     contexts = dict.fromkeys(p.context_tokens for p in plain)
     return tuple(_plain_block([p for p in plain if p.context_tokens == context]) for context in contexts)
 
@@ -130,7 +129,7 @@ def _plain_block(points: Sequence[LoadPoint]) -> SweepBlock:
 
 def _block(pair: sweep_sides.Pairing, who: SetUp, base_who: SetUp) -> SweepBlock:
     spec, base = sweep_sides.merged(pair.spec), sweep_sides.merged(pair.baseline)
-    base = tuple(replace(p, speculative=False) for p in base)
+    base = tuple(sweep_sides.as_plain(p) for p in base)
     every, unpaired = sweep_levels.levels(spec, base)
     best, others = curves.best_levels(every)
     chosen = curves.named_apart(best)

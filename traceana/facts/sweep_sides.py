@@ -182,6 +182,19 @@ def _contexts(points: Sequence[LoadPoint]) -> list[float | None]:
     return sorted({p.context_tokens for p in points}, key=lambda c: -1.0 if c is None else c)
 
 
+def as_plain(point: LoadPoint) -> LoadPoint:
+    """A point that is taken to be measured without speculation: a step emits one token per request."""
+    if point.speculative is False:
+        return point
+    cycle, load, tps = point.cycle_ms, point.concurrency, point.gen_tps.value
+    if point.tpot_ms.known and (not cycle.known or cycle == point.itl_ms):
+        cycle = point.tpot_ms
+    elif not cycle.known and load and tps:
+        cycle = Fact(1000.0 * load / tps, Provenance.DERIVED, point.gen_tps.evidence, "1000 x requests / throughput")
+    one = Fact(1.0, Provenance.ASSUMED, point.evidence, "taken to be measured without speculation")
+    return replace(point, speculative=False, k=0, tokens_per_cycle=one, cycle_ms=cycle)
+
+
 def merged(points: Sequence[LoadPoint]) -> tuple[LoadPoint, ...]:
     """Points of one side with the log's level folded into the benchmark's at the same load.
 
