@@ -21,7 +21,7 @@ _STATE = "sglang.srt.distributed.parallel_state"
 
 _TRAINED = "EAGLE, EAGLE3, NEXTN"
 _EAGLE = f"{_TRAINED}, STANDALONE"
-_LAYERS = f"{_TRAINED} with several layers"
+_LAYERS = "multi-layer EAGLE"
 
 #: EAGLE and its kin before the overlapped workers: everything on the scheduler's stream
 _EAGLE_V1_ROWS = (
@@ -173,7 +173,6 @@ _TARGET_ROWS = (
         "TpModelWorker.forward_batch_generation",
         "verify",
         "0.4.6..",
-        "NGRAM, DFLASH, DSPARK, UNO and any other",
         when="is_verify",
         note="says that it verifies since 0.5.3; EAGLE's verify encloses it",
     ),

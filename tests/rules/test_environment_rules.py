@@ -188,6 +188,15 @@ def test_without_a_launch_command_a_misspelling_cannot_be_seen():
 # ENV004
 
 
+def test_a_level_beside_a_switched_off_path_and_nvls_beside_an_algorithm_without_it_do_nothing():
+    off = (("NCCL_P2P_DISABLE", "1"), ("NCCL_P2P_LEVEL", "SYS"), ("NCCL_ALGO", "Ring"), ("NCCL_NVLS_ENABLE", "1"))
+    finding = found(env004.check(command(*off), None))
+    assert "NCCL_P2P_LEVEL is not looked at while NCCL_P2P_DISABLE=1." in finding.why
+    assert "NCCL_NVLS_ENABLE enables what NCCL_ALGO=Ring leaves out." in finding.why
+    on = (("NCCL_P2P_DISABLE", "0"), ("NCCL_P2P_LEVEL", "SYS"), ("NCCL_ALGO", "Ring,NVLS"), ("NCCL_NVLS_ENABLE", "1"))
+    assert isinstance(env004.check(command(*on), None), Clear)
+
+
 def test_buffers_threads_and_channels_beside_ll_are_listed_once():
     variables = {"NCCL_PROTO": "LL", "NCCL_BUFFSIZE": "16777216.", "NCCL_NTHREADS": "512.", "NCCL_MAX_NCHANNELS": "8."}
     finding = found(env004.check(node(nccl=nccl(process(0, variables))), None))

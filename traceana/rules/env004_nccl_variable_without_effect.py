@@ -3,7 +3,8 @@
 What it sees:
 The workers' ENV rows and the launch command: buffer sizes and thread counts beside NCCL_PROTO=LL, channel counts, any
 NCCL tuning while another path carries the decode allreduces, names that PyTorch reads, a debug setting that hides the
-ENV lines, and NCCL_PROTO=LL alone at a load where it costs throughput.
+ENV lines, and NCCL_PROTO=LL alone at a load where it costs throughput. Also NCCL_P2P_LEVEL beside
+NCCL_P2P_DISABLE=1, and NCCL_NVLS_ENABLE=1 beside an NCCL_ALGO without NVLS.
 
 Why it matters:
 Time is lost on knobs that cannot move a decode step. NCCL_BUFFSIZE is the Simple protocol's buffer; LL has its own.
@@ -92,7 +93,12 @@ def without_effect(facts: Facts) -> dict[str, str]:
 
 
 def _without_effect(facts: Facts, present: set[str]) -> list[_Idle]:
-    return [*_under_ll(facts, present), *_channels(present), *_bypassed(facts, present)]
+    return [
+        *_under_ll(facts, present),
+        *_channels(present),
+        *_shadowed(facts, present),
+        *_bypassed(facts, present),
+    ]
 
 
 def _leave_out(name: str, why: str) -> _Idle:
@@ -118,6 +124,17 @@ def _under_ll(facts: Facts, present: set[str]) -> list[_Idle]:
 def _channels(present: set[str]) -> list[_Idle]:
     why = "does nothing below about 0.5 MB: small allreduces use one to three channels"
     return [_leave_out(name, why) for name in _CHANNELS if name in present]
+
+
+def _shadowed(facts: Facts, present: set[str]) -> list[_Idle]:
+    """Variables that another one switches off."""
+    algorithms = (seen_value(facts, "NCCL_ALGO") or "").upper()
+    out = []
+    if "NCCL_P2P_LEVEL" in present and seen_value(facts, "NCCL_P2P_DISABLE") == "1":
+        out.append(_leave_out("NCCL_P2P_LEVEL", "is not looked at while NCCL_P2P_DISABLE=1"))
+    if seen_value(facts, "NCCL_NVLS_ENABLE") == "1" and algorithms in ("RING", "TREE", "RING,TREE", "TREE,RING"):
+        out.append(_leave_out("NCCL_NVLS_ENABLE", f"enables what NCCL_ALGO={algorithms.title()} leaves out"))
+    return out
 
 
 def _bypassed(facts: Facts, present: set[str]) -> list[_Idle]:

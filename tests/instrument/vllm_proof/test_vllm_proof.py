@@ -59,8 +59,23 @@ def run(request: pytest.FixtureRequest) -> dict:
                 server.complete_all(4)
                 time.sleep(4)
                 found["lines_when_off"] = len(server.lines()) - len(found["lines"])
+                if tp == 1:
+                    note(HOME, run=f"{method}-tp{tp}", seconds_off_on=pairs(server, switch))
         note(HOME, run=f"{method}-tp{tp}", server=name, **figures)
     return found
+
+
+def pairs(server: Server, switch: Path) -> list[tuple[float, float]]:
+    """The same requests with the timers off and on, in turn in one server: what they cost end to end, and the noise."""
+    out = []
+    for _ in range(6):
+        took = []
+        for on in (False, True):
+            switch.touch() if on else switch.unlink(missing_ok=True)
+            time.sleep(1.5)
+            took.append(round(server.complete_all(1)[1], 3))
+        out.append((took[0], took[1]))
+    return out
 
 
 def test_every_rank_prints_its_start_and_its_lines(run: dict) -> None:
