@@ -108,9 +108,7 @@ def _finding(facts: Facts, wide: Regime, small: Regime | None, topk: int, width:
     low = forward_ms(small) if small is not None else None
     grown = f": the cycle is {ms(cycle)}, against {ms(low)} at {small.running}" if small is not None and low else ""
     steps = facts.speculation.num_steps.value
-    chain = (
-        f"a chain of {steps} drafts would be {(steps + 1) * wide.running} tokens" if steps else "a chain is narrower"
-    )
+    narrow = f"would be {(steps + 1) * wide.running} tokens" if steps else "is narrower"
     explains = None
     if low:
         explains = Explains(
@@ -127,7 +125,7 @@ def _finding(facts: Facts, wide: Regime, small: Regime | None, topk: int, width:
         severity=Severity.WARNING if small is not None else Severity.INFO,
         confidence=Confidence.MEDIUM if small is not None else Confidence.LOW,
         why=f"The tree earns {length(tokens)} tokens per cycle of {width} that the target computes per request; "
-        f"{chain}. "
+        f"a chain of as many steps {narrow}. "
         + ("" if small is not None else "No smaller load is in the log, so what the width costs is not known."),
         fix=(
             "--speculative-eagle-topk 1 --speculative-num-steps 3 --speculative-num-draft-tokens 4 at this load",
