@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 _LARGEST = re.compile(r"largest=(\d+)")
+_MODE = re.compile(r"cudagraph_mode['\"]?[:=] ?['\"]?(?:<?CUDAGraphMode\.)?([A-Z_]+)")
+_NO_ATTENTION = ("PIECEWISE", "NONE")
 _MAX_SIZE_SETTINGS = ("cuda_graph_max_bs", "cuda_graph_max_bs_decode")
 
 
@@ -31,6 +33,7 @@ def graph_facts(
         captured_max=_captured_max(sizes, events, settings, k, where),
         captured_sizes=sizes[0],
         switched_off=off,
+        without_attention=_without_attention(settings, events, where),
         windows_graph=graph.height,
         windows_eager=eager.height,
         eager_running=_loads(eager),
@@ -96,6 +99,25 @@ def _switched_off(settings: Settings, events: pl.DataFrame, where: Locator) -> F
     for row in rows(of_kind(events, "enforce_eager")):
         return Fact("enforce_eager", Provenance.MEASURED, (where.at(row),))
     return Fact(reason="nothing in the log switches CUDA graphs off")
+
+
+def _without_attention(settings: Settings, events: pl.DataFrame, where: Locator) -> Fact[str]:
+    """vLLM's cudagraph_mode when it leaves a verify's attention outside the graph: PIECEWISE or NONE, else unknown.
+
+    The engine lowers the mode where the attention backend has no graph for several tokens per request; the last such
+    line counts. Without one, PIECEWISE in the engine's own configuration.
+    """
+    for row in reversed(list(rows(of_kind(events, "cudagraph_mode")))):
+        if row["subject"] in _NO_ATTENTION:
+            return Fact(row["subject"], Provenance.MEASURED, (where.at(row),))
+        return Fact(reason=f"cudagraph_mode is {row['subject']}")
+    found = settings.get("compilation_config")
+    match = _MODE.search(found.value) if found is not None else None
+    if found is None or match is None:
+        return Fact(reason="no line names cudagraph_mode")
+    if match[1] != "PIECEWISE":  # NONE in the configuration is enforce_eager, or a CPU
+        return Fact(reason=f"cudagraph_mode is {match[1]}")
+    return Fact(match[1], Provenance.MEASURED, (found.evidence,) if found.evidence else ())
 
 
 def _captures(events: pl.DataFrame, last_ts: object, where: Locator) -> tuple[Capture, ...]:

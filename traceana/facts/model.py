@@ -309,6 +309,7 @@ class GraphFacts:
     captured_max: Fact[int] = field(default_factory=Fact)  # largest captured batch size, in requests
     captured_sizes: tuple[int, ...] = ()
     switched_off: Fact[str] = field(default_factory=Fact)  # the argument or message that turned graphs off
+    without_attention: Fact[str] = field(default_factory=Fact)  # vLLM's mode that keeps a verify's attention outside
     windows_graph: int = 0
     windows_eager: int = 0
     eager_running: tuple[int, int] | None = None  # lowest and highest load seen eager
@@ -432,6 +433,18 @@ class Incident:
 
 
 @dataclass(frozen=True, slots=True)
+class CollectiveTimeout:
+    """What one rank says of a collective that did not come back (PyTorch's watchdog). Ranks are those of its group."""
+
+    rank: int
+    operation: str  # ALLREDUCE, ALLGATHER, ...
+    sequence: int  # counted by each process group on its own
+    elements: int | None
+    ts: datetime | None
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
 class RankActivity:
     """The last recognised thing one rank logged."""
 
@@ -478,6 +491,7 @@ class Facts:
     nccl: NcclFacts = field(default_factory=NcclFacts)
     startup: Startup = field(default_factory=Startup)
     incidents: tuple[Incident, ...] = ()
+    collective_timeouts: tuple[CollectiveTimeout, ...] = ()
     last_seen: tuple[RankActivity, ...] = ()
     stability: Stability = field(default_factory=Stability)
     trace: TraceFacts | None = None
