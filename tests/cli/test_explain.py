@@ -60,7 +60,7 @@ def test_markdown_has_headings_and_a_table_of_limits():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "hint"), [("COM01", "COM001"), ("custom-allreduce-refused", "custom-allreduce-refused-on-pcie")]
+    ("wrong", "hint"), [("STB01", "STB001"), ("custom-allreduce-refused", "custom-allreduce-refused-on-pcie")]
 )
 def test_an_unknown_code_suggests_the_nearest(wrong, hint):
     with pytest.raises(TraceanaError, match=f"did you mean {hint}") as caught:
