@@ -41,6 +41,7 @@ class TracePhase:
     host_span_ms: float | None = None
     launches: float | None = None
     graph_launches: float | None = None
+    graph_call_ms: float | None = None
     graph_nodes: float | None = None
     gpu_span_ms: float | None = None
     busy_ms: float | None = None

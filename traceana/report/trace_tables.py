@@ -41,6 +41,7 @@ _SPANS: tuple[_Column, ...] = (
     ("CPU span ms", lambda p: p.host_span_ms, figure),
     ("launches, no graph", lambda p: _less(p.launches, p.graph_launches), whole),
     ("graph launches", lambda p: p.graph_launches, whole),
+    ("graph launch ms", lambda p: p.graph_call_ms or None, figure),
     ("graph nodes", lambda p: p.graph_nodes, whole),
     ("GPU span ms", lambda p: p.gpu_span_ms, figure),
     ("union busy ms", lambda p: p.busy_ms, figure),
