@@ -48,10 +48,9 @@ def test_the_rank_that_waits_and_the_one_that_does_not(two_ranks: Diagnosis) -> 
     assert waits[1] == 0
 
 
-def test_too_few_cycles_give_no_cycle_time_and_no_verdict_on_skew(two_ranks: Diagnosis) -> None:
+def test_too_few_cycles_give_no_cycle_time(two_ranks: Diagnosis) -> None:
     assert two_ranks.trace is not None
     assert two_ranks.cycle.total_ms is None
-    assert two_ranks.trace.skew == "inconclusive"
     assert any(note.what.startswith("3 cycles were captured") for note in two_ranks.trace.capture)
 
 
