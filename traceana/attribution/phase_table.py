@@ -22,6 +22,7 @@ _FIGURES = (
     "host_span_ns",
     "launches",
     "graph_launches",
+    "graph_call_ns",
     "graph_nodes",
     "kernels",
     "gpu_span_ns",
@@ -31,10 +32,12 @@ _FIGURES = (
 
 
 def phase_spans(cycles: pl.DataFrame, launches: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
-    """One row per cycle, phase and device: host_span_ns (CPU time of its ranges), launches (calls that put work on the
-    device, graph launches included), graph_launches, graph_nodes (operations of replays), kernels (all operations),
-    gpu_span_ns (first start to last end), busy_ns (union), kernel_sum_ns (summed durations; above busy_ns where
-    operations overlap). A replay that was traced as a whole is one operation and no node.
+    """One row per cycle, phase and device.
+
+    host_span_ns: CPU time of its ranges; launches: calls that put work on the device, graph launches included;
+    graph_launches, and graph_call_ns, the host time in these; graph_nodes: operations of replays; kernels: all
+    operations; gpu_span_ns: first start to last end; busy_ns: their union; kernel_sum_ns: their summed durations, above
+    busy_ns where operations overlap. A replay that was traced as a whole is one operation and no node.
     """
     phases = cycles.filter((pl.col("phase") != "cycle") & pl.col("device").is_not_null())
     ops = recorded(ops)
@@ -48,7 +51,8 @@ def phase_spans(cycles: pl.DataFrame, launches: pl.DataFrame, ops: pl.DataFrame)
     work = _Work(slot[order], call[order], column(ops, "start_ns")[op[order]], column(ops, "end_ns")[op[order]])
     replayed = launches.get_column("is_graph").fill_null(False).to_numpy()[work.call]
     whole = (ops.get_column("kind") == "graph").to_numpy()[op[order]]
-    figures = _figures(work, replayed, replayed & ~whole, rows.height)
+    took = (column(launches, "end_ns") - column(launches, "start_ns"))[work.call]
+    figures = _figures(work, replayed, replayed & ~whole, took, rows.height)
     found = rows.select(*_KEY, "host_span_ns").with_columns(
         pl.Series(n, v.astype(np.int64)) for n, v in figures.items()
     )
@@ -65,8 +69,8 @@ class _Work:
     end: IntArray
 
 
-def _figures(work: _Work, replayed: BoolArray, node: BoolArray, count: int) -> dict[str, IntArray]:
-    """Figures of each row of the result."""
+def _figures(work: _Work, replayed: BoolArray, node: BoolArray, took: IntArray, count: int) -> dict[str, IntArray]:
+    """Figures of each row of the result; `took`: length of each operation's call."""
     first = np.flatnonzero(is_new(work.slot))
     rows = work.slot[first]
     calls, distinct = densify(work.call)
@@ -76,9 +80,12 @@ def _figures(work: _Work, replayed: BoolArray, node: BoolArray, count: int) -> d
     if len(first):
         span[rows] = np.maximum.reduceat(work.end, first) - np.minimum.reduceat(work.start, first)
         length[rows] = np.add.reduceat(work.end - work.start, first)
+    in_calls = np.zeros(count, np.int64)
+    np.add.at(in_calls, work.slot[once & replayed], took[once & replayed])
     return {
         "launches": np.bincount(work.slot[once], minlength=count),
         "graph_launches": np.bincount(work.slot[once & replayed], minlength=count),
+        "graph_call_ns": in_calls,
         "graph_nodes": np.bincount(work.slot[node], minlength=count),
         "kernels": np.bincount(work.slot, minlength=count),
         "gpu_span_ns": span,

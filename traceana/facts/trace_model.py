@@ -5,6 +5,7 @@ Times are milliseconds unless the name says ns. A timeline is one GPU as one pro
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from traceana.attribution.model import MIN_CYCLES
@@ -41,6 +42,7 @@ class TracePhase:
     host_span_ms: float | None = None
     launches: float | None = None
     graph_launches: float | None = None
+    graph_call_ms: float | None = None
     graph_nodes: float | None = None
     gpu_span_ms: float | None = None
     busy_ms: float | None = None
@@ -230,3 +232,9 @@ class TraceFacts:
     def cycles_of(self, timeline: Timeline) -> int:
         """Cycles of one timeline."""
         return max((p.cycles for p in self.on_gpu if p.timeline == timeline), default=0)
+
+
+def unit(phases: Iterable[TracePhase], provenance: str) -> str:
+    """What the traced rounds are: `step` where the engine's own marks show plain forwards only, else `cycle`."""
+    plain = {p.phase for p in phases} <= {"forward", "other"}
+    return "step" if plain and provenance == Provenance.MEASURED.value else "cycle"

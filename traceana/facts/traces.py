@@ -109,6 +109,7 @@ def _gpu_phase(row: dict[str, Any], cycles: int, where: Locator) -> TracePhase:
         host_span_ms=_ms(row.get("host_span_ns")),
         launches=row.get("launches"),
         graph_launches=row.get("graph_launches"),
+        graph_call_ms=_ms(row.get("graph_call_ns")),
         graph_nodes=row.get("graph_nodes"),
         gpu_span_ms=_ms(row.get("gpu_span_ns")),
         busy_ms=_ms(row.get("busy_ns")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from traceana.facts.trace_model import JoinedCycle, RunMatch
+from traceana.facts.trace_model import JoinedCycle, RunMatch, unit
 from traceana.report.diagnosis import Diagnosis
 from traceana.report.page import Labelled, Row, Section, Table
 from traceana.report.text import NONE, count, figure, legend, letter, ms, share, two, whole
@@ -53,7 +53,7 @@ def _what(trace: TraceReport) -> list[str]:
     gpus = len(cycles_by_timeline(trace)) or len(trace.whole)
     pieces = []
     if trace.cycles:
-        pieces.append(f"{count(trace.cycles, 'cycle')} from {trace.source} ({letter(trace.provenance)})")
+        pieces.append(f"{count(trace.cycles, _unit(trace))} from {trace.source} ({letter(trace.provenance)})")
     elif trace.sums and not trace.whole:
         pieces.append(f"{count(len(trace.sums), 'capture')} of sums, without the time of any event")
     else:
@@ -89,7 +89,9 @@ def _cycle(trace: TraceReport) -> Section:
     texts = [*_allreduces(trace), *_skew(trace), *_host_collectives(trace), *_waits(trace), *_copies(trace)]
     texts = [] if trace.apart is not None else [*texts, *_categories(trace)]
     shown = _with_legend([table for table in tables if table is not None])
-    return Section("Trace cycle" if trace.cycles else "Whole trace", lead=(lead,), tables=shown, texts=_lines(texts))
+    return Section(
+        f"Trace {_unit(trace)}" if trace.cycles else "Whole trace", lead=(lead,), tables=shown, texts=_lines(texts)
+    )
 
 
 def _with_legend(tables: list[Table]) -> tuple[Table, ...]:
@@ -99,6 +101,10 @@ def _with_legend(tables: list[Table]) -> tuple[Table, ...]:
     letters = legend(row.letter for table in tables for row in table.rows)
     last = replace(tables[-1], remarks=(*tables[-1].remarks, letters))
     return (*tables[:-1], last)
+
+
+def _unit(trace: TraceReport) -> str:
+    return unit(trace.phases, trace.provenance)
 
 
 def _lines(texts: list[str]) -> tuple[Labelled, ...]:
@@ -127,7 +133,7 @@ def _allreduces(trace: TraceReport) -> list[str]:
         )
         number = figure(sum(instances) / cycles).removesuffix(".0") if cycles else NONE
         name = _named(key[0]).replace("_", "-")
-        found.append(f"{number} {name}{size} per cycle ({key[1]})")
+        found.append(f"{number} {name}{size} per {_unit(trace)} ({key[1]})")
     return [", ".join(found)] if found else []
 
 
@@ -194,7 +200,7 @@ def _waits(trace: TraceReport) -> list[str]:
         mine[0] += w.calls / cycles if cycles else 0.0
         mine[1] += w.idle_ms / cycles if cycles else 0.0
     return [
-        f"host waits: {call} {two(calls)} times per cycle, the GPU idles {ms(idle)} of each cycle after it"
+        f"host waits: {call} {two(calls)} times per {_unit(trace)}, the GPU idles {ms(idle)} of each after it"
         for call, (calls, idle) in sorted(sums.items(), key=lambda item: -item[1][1])[:3]
         if idle >= _WORTH * whole_cycle
     ]
@@ -209,7 +215,7 @@ def _copies(trace: TraceReport) -> list[str]:
         for at, value in enumerate((c.copies, c.total_ms, c.bytes or 0)):
             mine[at] += value / cycles if cycles else 0.0
     found = [
-        f"{kind} {figure(n).removesuffix('.0')} per cycle, {figure(size / 1e6)} MB in {ms(time)}"
+        f"{kind} {figure(n).removesuffix('.0')} per {_unit(trace)}, {figure(size / 1e6)} MB in {ms(time)}"
         for kind, (n, time, size) in sorted(sums.items(), key=lambda item: -item[1][1])
         if time >= _WORTH * whole_cycle
     ]

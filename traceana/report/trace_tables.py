@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from traceana.facts.trace_model import Timeline, TracePhase
+from traceana.facts.trace_model import Timeline, TracePhase, unit
 from traceana.report.names import short_names
 from traceana.report.page import Row, Table
 from traceana.report.text import NONE, figure, letter, share, whole
@@ -41,6 +41,7 @@ _SPANS: tuple[_Column, ...] = (
     ("CPU span ms", lambda p: p.host_span_ms, figure),
     ("launches, no graph", lambda p: _less(p.launches, p.graph_launches), whole),
     ("graph launches", lambda p: p.graph_launches, whole),
+    ("graph launch ms", lambda p: p.graph_call_ms or None, figure),
     ("graph nodes", lambda p: p.graph_nodes, whole),
     ("GPU span ms", lambda p: p.gpu_span_ms, figure),
     ("union busy ms", lambda p: p.busy_ms, figure),
@@ -87,7 +88,8 @@ def _buckets(trace: TraceReport, placed: dict[str, list[TracePhase]], ranks: str
         Row(words, (*(figure(c) for c in cells), figure(sum(cells)), share(sum(cells) / total if total else None)), how)
         for words, cells in lines.items()
     )
-    return Table(f"ms per cycle{ranks}", (*placed, "cycle", "share"), rows)
+    whole_ = unit(trace.phases, trace.provenance)
+    return Table(f"ms per {whole_}{ranks}", (*placed, whole_, "share"), rows)
 
 
 def _per_cycle(trace: TraceReport, phases: Sequence[TracePhase], bucket: str | None) -> float:
@@ -125,7 +127,7 @@ def rank_table(trace: TraceReport) -> Table | None:
         }
         for timeline, n in cycles.items()
     }
-    return _by_timeline("ms per cycle", sums, trace)
+    return _by_timeline(f"ms per {unit(trace.phases, trace.provenance)}", sums, trace)
 
 
 def whole_table(trace: TraceReport) -> Table | None:

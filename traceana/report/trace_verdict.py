@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from traceana.facts.text import count
-from traceana.facts.trace_model import TraceFacts, TracePhase
+from traceana.facts.trace_model import TraceFacts, TracePhase, unit
 
 _WORDS = {
     "compute": "compute",
@@ -28,8 +28,9 @@ def trace_sentence(trace: TraceFacts) -> str:
         return f"These traces are not of one capture: {trace.apart}. Each GPU is shown for itself."
     if trace.on_gpu and trace.cycle is not None:
         on = count(len(trace.timelines), "GPU")
-        cycles = "1 cycle" if trace.cycles == 1 else f"median of {trace.cycles:,} cycles"
-        return f"A cycle takes {trace.cycle.median:.1f} ms on the GPU ({cycles} on {on}): {_shares(trace.on_gpu)}."
+        name = unit(trace.phases, trace.provenance.value)
+        cycles = f"1 {name}" if trace.cycles == 1 else f"median of {trace.cycles:,} {name}s"
+        return f"A {name} takes {trace.cycle.median:.1f} ms on the GPU ({cycles} on {on}): {_shares(trace.on_gpu)}."
     if trace.whole:
         return _of_the_capture(trace)
     if trace.sums:
@@ -37,7 +38,8 @@ def trace_sentence(trace: TraceFacts) -> str:
     if trace.phases:
         spans = ", ".join(f"{phase} {ms:.1f} ms" for phase, ms in _host(trace.phases).items())
         why = "The engine computes on the CPU" if trace.on_cpu else "The traces hold no GPU event"
-        return f"{why}. On the host a cycle has: {spans} (medians of {trace.cycles:,} cycles)."
+        name = unit(trace.phases, trace.provenance.value)
+        return f"{why}. On the host a {name} has: {spans} (medians of {trace.cycles:,} {name}s)."
     return "The traces hold neither a cycle nor GPU work with times: nothing can be said about speed."
 
 

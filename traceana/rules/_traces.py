@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from traceana.facts.model import Evidence, Facts, Provenance
-from traceana.facts.trace_model import ENOUGH_CYCLES, CommKernel, TraceFacts, TracePhase
+from traceana.facts.trace_model import ENOUGH_CYCLES, CommKernel, TraceFacts, TracePhase, unit
 from traceana.rules._text import count, ms, pct
 from traceana.rules.interface import CannotTell, Confidence, Explains, NotApplicable, Threshold
 
@@ -131,7 +131,8 @@ def window(trace: TraceFacts) -> str:
     """What the amounts are of: `of a traced cycle of 30.0 ms (20 cycles on 8 GPUs, profiler running)`."""
     gpus = len(trace.timelines)
     on = "1 GPU" if gpus == 1 else f"{gpus} GPUs"
-    return f"of a traced cycle of {ms(cycle_ms(trace))} ({count(trace.cycles, 'cycle')} on {on}, profiler running)"
+    name = unit(trace.phases, trace.provenance.value)
+    return f"of a traced {name} of {ms(cycle_ms(trace))} ({count(trace.cycles, name)} on {on}, profiler running)"
 
 
 def of_cycle(trace: TraceFacts, found: Amount) -> str:

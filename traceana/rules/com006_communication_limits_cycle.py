@@ -24,7 +24,8 @@ Fix:
     allreduce where the box has one; NCCL tuned for small messages (P2P, LL).
 
 References:
-    nccl #2196; vllm #52777; pegainfer 4.75 against 7.73 ms; formats: allreduce of 57 KB on 8 PCIe GPUs 31 us.
+    nccl #2196; vllm #52777; pegainfer 4.75 against 7.73 ms; aiconfigurator data: allreduce of 57 KB on 8 PCIe GPUs
+    31 us.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ Fix:
     cores; for mixture-of-experts models an expert placement that balances.
 
 References:
-    vllm RFC #52777 and PR #57037 (classes of transfer and skew); rule catalogue R22.
+    vllm RFC #52777 and PR #57037 (classes of transfer and skew).
 """
 
 from __future__ import annotations

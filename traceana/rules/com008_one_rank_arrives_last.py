@@ -26,7 +26,7 @@ Fix:
     another process on the core.
 
 References:
-    vllm #52777, #52911, #21852; InferenceX #2422; pegainfer #568; rule catalogue R22.
+    vllm #52777, #52911, #21852; InferenceX #2422; pegainfer #568.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ Fix:
     copies.
 
 References:
-    rtx6kpro Kimi (cpu_avg far above gpu_avg); sglang #11144, #29960; rule catalogue R16.
+    rtx6kpro Kimi (cpu_avg far above gpu_avg); sglang #11144, #29960.
 """
 
 from __future__ import annotations

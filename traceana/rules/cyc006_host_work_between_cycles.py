@@ -24,7 +24,7 @@ Fix:
     --async-scheduling. Fewer stop strings, no per-token Python callbacks; the tokenizer in its own process.
 
 References:
-    sglang #15307, #29960; vllm #49730; rule catalogue R15.
+    sglang #15307, #29960; vllm #49730.
 """
 
 from __future__ import annotations

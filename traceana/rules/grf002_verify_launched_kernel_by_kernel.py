@@ -28,7 +28,7 @@ Fix:
 
 References:
     sgl-project/sglang #29960 (28 and 47 launches beside the graph per cycle); kekzl/imp PR 856 (1800 launches of an
-    eager verify, 8 ms); rule catalogue R01, R02.
+    eager verify, 8 ms).
 """
 
 from __future__ import annotations

@@ -77,6 +77,7 @@ ATTRIBUTION_TABLES: dict[str, tuple[Column, ...]] = {
         Column("host_span_ns", "i64", "ns", "CPU time of the phase's ranges"),
         Column("launches", "i64", "", "calls that put work on the device, graph launches included"),
         Column("graph_launches", "i64", "", "of these, graph launches"),
+        Column("graph_call_ns", "i64", "ns", "host time in these"),
         Column("graph_nodes", "i64", "", "operations of graph replays"),
         Column("kernels", "i64", "", "operations"),
         Column("gpu_span_ns", "i64", "ns", "first start to last end"),
