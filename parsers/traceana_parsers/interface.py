@@ -63,6 +63,14 @@ class FileReport:
 class Beside(Protocol):
     """Reads what is in a text beside the log lines."""
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """A block of lines that hold none of these is of no interest, unless `open`."""
+
+    @property
+    def open(self) -> bool:
+        """True when something has begun that the next block may go on with."""
+
     def block(self, block: Block) -> None:
         """Takes the next block; must not change it."""
 

@@ -42,6 +42,8 @@ class Grid:
 class Grids:
     """Collects the tables of a text line by line; each is handed on when it has ended."""
 
+    marks = ("| --", "|--", "-- |", "--|", "|:-", "| :-", "│", "+--", "┃")
+
     def __init__(self, take: Callable[[Grid], None]) -> None:
         self._take = take
         self._grid: Grid | None = None

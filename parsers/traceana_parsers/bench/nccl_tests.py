@@ -21,7 +21,7 @@ _NAMES = {"alltoall": "all_to_all", "sendrecv": "send_recv"}
 class NcclTests:
     """Reads rows of the table, out-of-place and in-place each a point of `collective_points`."""
 
-    marks = (b"out-of-place", b" sum ", b" none ", b"_perf ")
+    marks = ("out-of-place", "   sum", "  none", "_perf")
     open = False
 
     def __init__(self, rows: Rows) -> None:

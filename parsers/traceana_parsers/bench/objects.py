@@ -23,6 +23,7 @@ _NEW_LINE = re.compile(rb"\n(?=\{\s*\")")
 _LIST = re.compile(rb"\[\s*\{")
 _BETWEEN = re.compile(rb"[\s,\]\x00]*")
 _BOM = b"\xef\xbb\xbf"
+_GLUED = "trailing characters"  # what msgspec says of a value that others follow
 _NOT_STANDARD = re.compile(rb"NaN|Infinity|nan|inf")
 
 
@@ -105,31 +106,35 @@ class _Reader:
             if line is not None:
                 yield line
                 continue
-            end = self._end()
+            end, cut = self._end()
             if end is None:
                 return
-            value = _decoded(bytes(self._text[:end]))
+            value = "the value is cut off" if cut else decoded(self._text[:end])
             if isinstance(value, str):
                 yield self._broken(value)
                 continue
             yield from self._found(value[0], end)
 
-    def _whole_line(self) -> Found | None:
-        """The value, when it is an object that takes exactly one line: the quick way."""
+    def _whole_line(self) -> Found | Broken | None:
+        """What an object that takes exactly one line gives: the quick way. None when that cannot be told."""
         if self._seen:
             return None
         end = self._text.find(b"\n")
         if end < 2 or self._text[0] != 0x7B or self._text[end - 1 if self._text[end - 1] != 13 else end - 2] != 0x7D:
             return None
-        value = _decoded(bytes(self._text[:end]))
+        value = decoded(self._text[:end])
         if isinstance(value, str):
-            return None
-        found = Found(value[0], self._line, self._offset)
+            if _GLUED in value or self._text[end + 1 : end + 2] != b"{":
+                return None
+            made: Found | Broken = Broken(value, self._line, self._offset)
+        else:
+            made = Found(value[0], self._line, self._offset)
         self._drop(end + 1)
-        return found
+        return made
 
-    def _end(self) -> int | None:
-        """Where the value at the start of the text ends; None when that is not in the text."""
+    def _end(self) -> tuple[int | None, bool]:
+        """Where the value at the start of the text ends, None when that is not in the text; True when it is cut off
+        there because another one begins."""
         begun, end = self._seen, None
         step = _FIRST if begun else self._text.find(b"\n") + 1 or _FIRST
         while end is None and self._seen < len(self._text):
@@ -139,7 +144,7 @@ class _Reader:
             self._seen = min(self._seen + step, len(self._text))
             step = max(_FIRST, 2 * step)
         new = _NEW.search(self._text, max(0, begun - 2), end if end is not None else len(self._text))
-        return new.end() if new else end
+        return (new.end(), True) if new else (end, False)
 
     def _found(self, value: object, end: int) -> Iterator[Found]:
         for element in value if isinstance(value, list) else (value,):
@@ -163,7 +168,7 @@ class _Reader:
         self._nesting, self._seen = Nesting(), 0
 
 
-def _decoded(text: bytes) -> tuple[Any] | str:
+def decoded(text: bytes | bytearray) -> tuple[Any] | str:
     """The value of a text in a tuple, or why it has none. NaN and Infinity, which JSON does not know, are read."""
     import msgspec
 
@@ -172,7 +177,7 @@ def _decoded(text: bytes) -> tuple[Any] | str:
     except RecursionError:
         return "nested too deep"
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-        why = str(error)
+        why = str(error).removeprefix("JSON is malformed: ")
     if not _NOT_STANDARD.search(text):
         return f"not JSON: {why}"
     try:
@@ -180,4 +185,4 @@ def _decoded(text: bytes) -> tuple[Any] | str:
     except RecursionError:
         return "nested too deep"
     except ValueError as error:
-        return f"not JSON: {error}"
+        return f"not JSON: {str(error).partition(';')[0]}"

@@ -11,6 +11,8 @@ from traceana_parsers.bench.rows import Point, Rows
 from traceana_parsers.interface import FileReport, Question
 
 _MOST = 50_000  # measurements put together; beyond that they are handed on as they come
+_LATEST = 32  # repeats of one measurement looked at for what a table adds to it
+_SEARCHED = 1000  # measurements searched for one with fewer loads
 _RISE = 1.2  # throughput of all users together rises at least so much over a row
 _FALLS = 0.9  # share of the columns in which it falls with the context
 _MEASURES = ("output_tps", "user_tps", "ttft_mean_ms", "tpot_mean_ms", "itl_mean_ms", "accept_length_printed")
@@ -27,7 +29,7 @@ class Page:
         self._rows = rows
         self._answers = answers
         self._facts: dict[Key, list[Fact]] = {}
-        self._count = 0
+        self._count = self._tables = 0
         self._unnamed: list[tuple[Grid, list[Fact]]] = []
         self.tool = "table"
         self.questions: list[Question] = []
@@ -37,6 +39,7 @@ class Page:
         """Reads one table."""
         if collectives(grid, self._rows):
             return
+        self._tables += 1
         one_batch = _is_one_batch(grid)
         read = read_grid(grid, self._answers, one_batch)
         if grid.cut:
@@ -73,7 +76,7 @@ class Page:
         _settle(fact)
         key = _key(fact)
         known = self._facts.setdefault(key, [])
-        for other in [*known, *self._alike(fact)]:
+        for other in [*known[-_LATEST:], *self._alike(fact)]:
             shared = fact.values.keys() & other.values.keys()
             if not shared:
                 if "output_tps" in fact.values:
@@ -98,7 +101,7 @@ class Page:
 
     def _alike(self, fact: Fact) -> list[Fact]:
         """Measurements of another table that may be the same one: a load is written in only one of the two."""
-        if self._count > 2000:
+        if self._tables < 2 or self._count > _SEARCHED:
             return []
         found = []
         for key, facts in self._facts.items():

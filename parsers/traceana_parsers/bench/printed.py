@@ -58,7 +58,7 @@ _LENGTHS = {"random": "random_output_len", "custom": "custom_output_len", "share
 class ServingBlock:
     """`============ Serving Benchmark Result ============` and what follows, with the client's arguments before it."""
 
-    marks = (b"Serving Benchmark Result",)
+    marks = ("Serving Benchmark Result",)
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -209,7 +209,7 @@ class LabelledBlock:
 class OneBatch(LabelledBlock):
     """`batch size: 8` and what bench_one_batch_server prints after it."""
 
-    marks = (b"batch size: ",)
+    marks = ("batch size:",)
 
     def __init__(self, rows: Rows) -> None:
         labels = {
@@ -232,7 +232,7 @@ class OneBatch(LabelledBlock):
 class SpeculativeLines:
     """`Finish i=0: batch_size=1, steps=0, topk=0, num_draft_tokens=0, speed=84.22 token/s, step_time=11.87 ms`."""
 
-    marks = (b"Finish i=",)
+    marks = ("Finish i=",)
     open = False
     _FORM = re.compile(
         r"Finish i=\d+: batch_size=(\d+), steps=(\d+), topk=(\d+), num_draft_tokens=(\d+), "

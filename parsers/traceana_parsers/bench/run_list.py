@@ -9,7 +9,7 @@ from traceana_parsers.bench.words import speculates
 
 _RUN = re.compile(
     r"^(?P<label>.{0,120}?)[\s:\-\]|]*\b(?P<tokens>\d{1,9}) (?:(?:output|completion|generated|new) )?tok(?:en)?s?"
-    r" (?:in|over|/|@)\s*(?P<time>\d+(?:\.\d+)?) ?(?P<unit>ms|s|sec|secs|seconds)\b"
+    r" (?:in|over|@) (?P<time>\d+(?:\.\d+)?) ?(?P<unit>ms|s|sec|secs|seconds)\b"
     r"[\s=:,;(\u2192>|-]+(?P<tps>\d+(?:\.\d+)?) ?(?:tok(?:en)?s?/s(?:ec)?|tps|t/s)\b(?P<rest>.{0,200})$",
     re.IGNORECASE,
 )
@@ -24,7 +24,7 @@ _MS = {"ms": 0.001}
 class RunList:
     """Reads run lines; a heading before them, or a count that starts again, begins another list."""
 
-    marks = (b"tok/s", b"toks/s", b"tokens/s", b"token/s", b" tps", b"t/s")
+    marks = ("tokens in", "token in", "tok in", "toks in", "tokens over", "tokens @")
     open = False
 
     def __init__(self, rows: Rows) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from traceana_parsers.bench.grid import Grids
+from traceana_parsers.bench.json_lines import JsonLines
 from traceana_parsers.bench.nccl_tests import NcclTests
 from traceana_parsers.bench.page import Page
 from traceana_parsers.bench.printed import OneBatch, ServingBlock, SpeculativeLines
@@ -15,7 +16,6 @@ from traceana_parsers.bench.trtllm import TrtllmBlock
 from traceana_parsers.interface import FileReport, Sink
 from traceana_parsers.sources import Block
 
-_TABLE = (b"| --", b"|--", b"-- |", b"--|", b"|:-", b"| :-", "│".encode(), b"+--", "┃".encode())
 _DECODE_BENCH = b"llm-decode-bench v"
 _LONGEST = 8000  # characters of a line that may belong to a result
 
@@ -24,7 +24,7 @@ class Lines(Protocol):
     """Reads one kind of result, a line at a time."""
 
     @property
-    def marks(self) -> tuple[bytes, ...]:
+    def marks(self) -> tuple[str, ...]:
         """A block of text that holds none of these has no such result."""
 
     @property
@@ -46,22 +46,27 @@ class TextBench:
         self._page = Page(self._rows, answers)
         self._grids = Grids(self._page.add)
         self._readers: tuple[Lines, ...] = tuple(
-            make(self._rows) for make in (ServingBlock, OneBatch, SpeculativeLines, TrtllmBlock, RunList, NcclTests)
+            make(self._rows)
+            for make in (ServingBlock, OneBatch, SpeculativeLines, TrtllmBlock, RunList, NcclTests, JsonLines)
         )
+        self.marks = tuple(dict.fromkeys(mark for reader in (*self._readers, self._grids) for mark in reader.marks))
         self._taken = 0
 
+    @property
+    def open(self) -> bool:
+        """True inside a result that may go on in the next block."""
+        return self._grids.open or any(reader.open for reader in self._readers)
+
     def block(self, block: Block) -> None:
-        """Reads a block, unless nothing in it can belong to a result."""
+        """Reads a block in which there may be results."""
         data = block.data
-        wanted = [r for r in self._readers if r.open or any(mark in data for mark in r.marks)]
-        tables = self._grids.open or any(mark in data for mark in _TABLE)
+        wanted = [r for r in self._readers if r.open or any(mark.encode() in data for mark in r.marks)]
+        tables = self._grids.open or any(mark.encode() in data for mark in self._grids.marks)
         if _DECODE_BENCH in data:
             self._page.tool = "llm_decode_bench"
-        if not (wanted or tables):
-            return
         offset = block.offset
         for number, raw in enumerate(data.removesuffix(b"\n").split(b"\n"), block.first_line):
-            if len(raw) <= _LONGEST or b"Namespace(" in raw:
+            if len(raw) <= _LONGEST or b"Namespace(" in raw or raw.startswith(b'{"'):
                 text = raw.decode("utf-8", "replace").rstrip("\r")
                 taken = tables and self._grids.line(text, number, offset)
                 for reader in () if taken else wanted:

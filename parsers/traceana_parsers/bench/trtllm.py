@@ -13,7 +13,7 @@ from traceana_parsers.bench.rows import Point, Rows
 class TrtllmBlock:
     """trtllm-bench: PERFORMANCE OVERVIEW, the breakdowns, and acceptance details, also alone below a batch size."""
 
-    marks = (b"= PERFORMANCE OVERVIEW", b"Acceptance Length Details", b"[AL] ")
+    marks = ("= PERFORMANCE OVERVIEW", "Acceptance Length Details", "[AL]")
     _LABELS: ClassVar = {
         "number of requests": "requests",
         "number of concurrent requests": "concurrency_seen",

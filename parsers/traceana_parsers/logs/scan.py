@@ -73,11 +73,11 @@ class LogReader:
                         report.format, report.problem = "not a log", found
                         return report
                     where = _leap(where, block.data)
-                if beside is not None:
-                    beside.block(block)
                 lines = line_tools.split(block)
                 report.lines = int(lines.number[-1])
-                self._block(lines, where, report, counted)
+                marked = self._block(lines, where, report, counted, () if beside is None else beside.marks)
+                if beside is not None and (marked or beside.open):
+                    beside.block(block)
                 if index == 0 and not report.recognised:
                     report.shapes = _shapes(lines.text.head(_SHAPE_LINES))
         report.bytes = state.size
@@ -94,13 +94,20 @@ class LogReader:
             beside.finish(report)
         return report
 
-    def _block(self, lines: line_tools.Lines, where: Where, report: FileReport, counted: _Counted) -> None:
+    def _block(
+        self, lines: line_tools.Lines, where: Where, report: FileReport, counted: _Counted, marks: tuple[str, ...]
+    ) -> bool:
+        """Reads the log lines of a block; True when one of the lines holds a mark."""
         import numpy as np
         import polars as pl
 
-        hits = _classify(strip_ansi(lines.text) if lines.escapes else lines.text, self._catalog)
+        hits = _classify(strip_ansi(lines.text) if lines.escapes else lines.text, [*self._catalog, *marks])
+        marked = hits.height
+        if marks:
+            hits = hits.filter(~pl.col("anchor").is_in(marks))
+        marked -= hits.height
         if not hits.height:
-            return
+            return marked > 0
         lines, hits = _take_apart(lines, hits, self._catalog)
         hits = hits.with_columns((pl.col("row").rank("dense") - 1).alias("at"))
         hit = hits["row"].unique(maintain_order=True)
@@ -128,6 +135,7 @@ class LogReader:
         if unread.any() and report.unread_line is None:
             first = int(np.flatnonzero(unread)[number[unread].argmin()])
             report.unread_line, report.unread_text = int(number[first]), (text[first] or "")[:300]
+        return marked > 0
 
 
 class _Counted:
@@ -164,11 +172,11 @@ class _Following:
         return [line for line in self._text.slice(start, count).to_list() if line is not None]
 
 
-def _classify(text: pl.Series, catalog: dict[str, Grammar]) -> pl.DataFrame:
-    """(row, anchor, n): which families each line belongs to and how often the anchor occurs. Lines of none are absent."""
+def _classify(text: pl.Series, anchors: list[str]) -> pl.DataFrame:
+    """(row, anchor, n): which anchors each line holds and how often. Lines without are absent."""
     import polars as pl
 
-    found = text.str.extract_many(list(catalog), leftmost=True)
+    found = text.str.extract_many(anchors, leftmost=True)
     counts = found.list.len().fill_null(0)
     single, several = (counts == 1).arg_true(), (counts > 1).arg_true()
     ones = pl.DataFrame({"row": single, "anchor": found.list.first().gather(single)}).with_columns(
@@ -227,7 +235,7 @@ def _take_apart(
         offset_of[order],
     )
     kept = hits.filter(~pl.col("row").is_in(whole))
-    more = _classify(strip_ansi(made), catalog).with_columns(pl.col("row") + base)
+    more = _classify(strip_ansi(made), list(catalog)).with_columns(pl.col("row") + base)
     every = pl.concat([kept, more.select(kept.columns).cast(kept.schema)])
     return joined, every.with_columns(pl.Series("row", place[every["row"].to_numpy()])).sort("row", maintain_order=True)
 
