@@ -93,7 +93,7 @@ def test_the_instrumentation_imports_only_the_standard_library() -> None:
     for path in SOURCES:
         if "traceana_instrument" in str(path):
             tops = {name.split(".")[0] for name in imports_of(path)}
-            # sitecustomize: the user's own, which ours hands over to
+            # sitecustomize: the user's own, which ours runs
             assert tops <= set(sys.stdlib_module_names) | {"traceana_instrument", "nvtx", "sitecustomize"}
 
 
