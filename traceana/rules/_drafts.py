@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from traceana.facts.model import Facts
+from traceana.rules._levels import gate
 from traceana.rules._text import span
+from traceana.rules.interface import CannotTell, Clear, NotApplicable
 from traceana.speculation.acceptance import solve_acceptance_probability
 
 
@@ -28,6 +30,17 @@ def chain_rate(facts: Facts) -> float | None:
     if accept_length is None or not k or accept_length < 1.0:
         return None
     return solve_acceptance_probability(min(accept_length, k + 1.0), k)
+
+
+def head_gate(facts: Facts, sparse: str) -> NotApplicable | CannotTell | Clear | None:
+    """What a rule about a draft head answers before it looks: no drafting, no head (`sparse`), off on purpose."""
+    stopped = gate(facts)
+    if stopped is not None:
+        return stopped
+    if sparse_drafts(facts):
+        return NotApplicable(sparse)
+    meant = off_on_purpose(facts)
+    return None if meant is None else Clear(meant)
 
 
 def sparse_drafts(facts: Facts) -> bool:

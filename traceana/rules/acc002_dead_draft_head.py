@@ -30,15 +30,14 @@ References:
 from __future__ import annotations
 
 from traceana.facts.model import Facts
-from traceana.rules._drafts import all_rejected, eagle3_under_eagle, off_on_purpose, sparse_drafts
-from traceana.rules._levels import gate, loss
+from traceana.rules._drafts import all_rejected, eagle3_under_eagle, head_gate
+from traceana.rules._levels import loss
 from traceana.rules._text import count, length, pct, picked
 from traceana.rules.interface import (
     CannotTell,
     Clear,
     Confidence,
     Finding,
-    NotApplicable,
     Outcome,
     Rule,
     Severity,
@@ -98,14 +97,9 @@ def looks_dead(facts: Facts) -> bool:
 
 def _elsewhere(facts: Facts) -> Outcome | None:
     """What ends the search before it begins: no head, drafting off on purpose, or ACC001."""
-    stopped = gate(facts)
+    stopped = head_gate(facts, "n-gram and suffix drafting have no draft head")
     if stopped is not None:
         return stopped
-    if sparse_drafts(facts):
-        return NotApplicable("n-gram and suffix drafting have no draft head")
-    meant = off_on_purpose(facts)
-    if meant is not None:
-        return Clear(meant)
     if eagle3_under_eagle(facts) and all_rejected(facts):
         return Clear("explained by ACC001: algorithm EAGLE with an EAGLE-3 draft")
     return None

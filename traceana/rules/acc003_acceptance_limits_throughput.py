@@ -32,8 +32,8 @@ References:
 from __future__ import annotations
 
 from traceana.facts.model import Facts, Provenance, Regime, Spread
-from traceana.rules._drafts import chain_length, chain_rate, eagle3_under_eagle, off_on_purpose, sparse_drafts
-from traceana.rules._levels import forward_ms, gate, pairs, pays, plain
+from traceana.rules._drafts import chain_length, chain_rate, eagle3_under_eagle, head_gate
+from traceana.rules._levels import forward_ms, pairs, pays, plain
 from traceana.rules._text import count, length, ms, pct, picked, requests
 from traceana.rules.acc002_dead_draft_head import looks_dead
 from traceana.rules.interface import (
@@ -42,7 +42,6 @@ from traceana.rules.interface import (
     Confidence,
     Explains,
     Finding,
-    NotApplicable,
     Outcome,
     Rule,
     Severity,
@@ -118,14 +117,9 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
 
 
 def _elsewhere(facts: Facts) -> Outcome | None:
-    stopped = gate(facts)
+    stopped = head_gate(facts, "n-gram and suffix drafting are judged by coverage: see ACC005")
     if stopped is not None:
         return stopped
-    if sparse_drafts(facts):
-        return NotApplicable("n-gram and suffix drafting are judged by coverage: see ACC005")
-    meant = off_on_purpose(facts)
-    if meant is not None:
-        return Clear(meant)
     if looks_dead(facts):
         return Clear("nothing is accepted at all: see " + ("ACC001" if eagle3_under_eagle(facts) else "ACC002"))
     return None
