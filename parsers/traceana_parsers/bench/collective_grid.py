@@ -87,7 +87,7 @@ def _time(heading: Heading, cell: str) -> float | None:
     if found is None or heading.role == "derived":
         return None
     if found.kind == "time":
-        return 1000 * found.value
+        return round(1000 * found.value, 9)
     if found.kind is None and heading.unit is not None and UNITS[heading.unit.partition("/")[0]][0] == "time":
-        return 1000 * found.value * UNITS[heading.unit][1]
+        return round(1000 * found.value * UNITS[heading.unit][1], 9)
     return None

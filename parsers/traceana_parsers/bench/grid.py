@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 _MARKDOWN = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
 _RULE = re.compile(r"\s*[+|╭╰├┌└╞┡┢╠╔╚┏┗┣][-=─━═+|┬┼┴╪╤╧╇┳╋┻╦╩╬┤┐┘╮╯╡┩┪╣╗╝┓┛┫\s]*$")
+_LAST = tuple("╰└╚┗╭┌╔┏")  # a frame's last line, or the first of another
 _BARS = str.maketrans("│┃║", "|||")
 _HEADING = re.compile(r"\s*(#{1,6})\s+(.*?)\s*#*\s*$")
 _WIDEST = 4000  # characters of a table line
@@ -27,13 +28,17 @@ class Row:
 
 @dataclass(slots=True)
 class Grid:
-    """A table: its heading row, its rows, the caption (text just before it) and the heading above that."""
+    """A table: its heading row, its rows, the caption (the line just before it) and the heading above that.
+
+    `paragraph`: the caption with the lines before it, when it is the end of a longer text.
+    """
 
     header: list[str]
     line: int
     offset: int
     caption: str = ""
     heading: str = ""
+    paragraph: str = ""
     rows: list[Row] = field(default_factory=list)
     cut: int = 0  # rows beyond the limit
     boxed: bool = False
@@ -50,8 +55,8 @@ class Grids:
         self._before: Row | None = None  # a line with bars that may be a heading row
         self._bars = False  # the table's lines begin with a bar
         self._ruled = False  # a rule of the frame came just before
-        self._caption = self._heading = ""
-        self._paragraph = False  # the caption's paragraph goes on
+        self._caption = self._heading = self._paragraph = ""
+        self._goes_on = False  # the paragraph may have more lines
 
     @property
     def open(self) -> bool:
@@ -65,6 +70,8 @@ class Grids:
             return False
         if self._grid is not None:
             if self._rule(text):
+                if text.lstrip()[:1] in _LAST:
+                    self.end()
                 return True
             if "|" in text or "│" in text or "┃" in text:
                 self._row(text, number, offset)
@@ -91,7 +98,7 @@ class Grids:
         if grid is not None and grid.rows:
             self._take(grid)
         if grid is not None:
-            self._caption, self._paragraph = "", False
+            self._caption = self._paragraph = ""
 
     def _begin(self, rule: str) -> bool:
         before = self._before
@@ -103,6 +110,8 @@ class Grids:
             self._before = None
             return False
         self._grid = Grid(header, before.line, before.offset, self._caption, self._heading, boxed=boxed)
+        if self._paragraph != self._caption:
+            self._grid.paragraph = self._paragraph
         self._before = None
         return True
 
@@ -129,9 +138,10 @@ class Grids:
         words = text.strip()
         heading = _HEADING.match(text[:300])
         if heading:
-            self._heading, self._caption, self._paragraph = heading[2], "", False
+            self._heading, self._caption, self._paragraph = heading[2], "", ""
         elif not words:
-            self._paragraph = False
+            self._goes_on = False
         elif not words.startswith(("```", "<!--", "---", "===")):
-            self._caption = f"{self._caption} {words}"[-_CAPTION:].lstrip() if self._paragraph else words[:_CAPTION]
-            self._paragraph = True
+            self._caption = words[:_CAPTION]
+            self._paragraph = f"{self._paragraph} {words}"[-_CAPTION:] if self._goes_on else self._caption
+            self._goes_on = True

@@ -23,10 +23,10 @@ class Columns:
         above = ""
         if _spans(grid):
             above = " ".join(cell for cell in grid.header if cell)
-            grid = Grid(grid.rows[0].cells, grid.line, grid.offset, grid.caption, grid.heading, grid.rows[1:])
+            grid = replace(grid, header=grid.rows[0].cells, rows=grid.rows[1:])
         self.grid = grid
         self.headings = [read(cell) for cell in grid.header]
-        self._context = _measure_of(above, grid.caption, grid.heading)
+        self._context = _measure_of(above, grid.caption, grid.heading, grid.paragraph)
         self.titles = tuple(t for t in (grid.caption, grid.heading) if t)
         self._corner()
         self._answered(answers)
@@ -195,16 +195,17 @@ def _spans(grid: Grid) -> bool:
 
 
 def _measure_of(*texts: str) -> Heading | None:
-    """The measured value that a title names, e.g. `Throughput (tok/s)`; in a longer text only with its unit."""
+    """The measured value that the texts name, e.g. `Throughput (tok/s)`: the first with its unit, else the first of a
+    short text."""
+    found: Heading | None = None
     for text in texts:
         pieces = re.split(r"\s\+\s|[;,]\s|[.:]\s|[.:]$", text)
         for piece in pieces:
             heading = read(piece.strip(" :"))
-            written = len(pieces) < 3 or heading.unit is not None
-            if (
-                heading.role == MEASURE
-                and written
-                and heading.column not in ("total_tps", "requests_per_s", "input_tps")
-            ):
+            if heading.role != MEASURE or heading.column in ("total_tps", "requests_per_s", "input_tps"):
+                continue
+            if heading.unit is not None:
                 return heading
-    return None
+            if found is None and len(pieces) < 3:
+                found = heading
+    return found

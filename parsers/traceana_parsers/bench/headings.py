@@ -119,6 +119,7 @@ _STATISTICS = {
     "stddev": "std",
     "stdev": "std",
 }
+_RATE_INSIDE = re.compile(r"(?<![a-z])((?:k\s?)?tok(?:en)?s?/s(?:ec)?)(?![a-z/])")
 _STATISTIC = re.compile(r"\b(" + "|".join(sorted(_STATISTICS, key=len, reverse=True)) + r")\b")
 _UNIT_IN = re.compile(r"[(\[]\s*([^()\[\]]{1,30}?)\s*[)\]]")
 _UNIT_AT_END = re.compile(
@@ -189,7 +190,10 @@ def _with_rest(heading: Heading, bare: str, rest: str) -> Heading:
     column = heading.column
     if column == "output_tps" and heading.unit and heading.unit.endswith(("/user", "/req")):
         column = "user_tps"
-    return replace(heading, column=column, series=_kept(bare, _FILLER.sub(" ", rest).split()))
+    words = _FILLER.sub(" ", rest).split()
+    if column in ("accept_length_printed", "accept_rate_printed") and set(words) <= {"spec", "speculative", "draft"}:
+        words = []  # says nothing about whose it is
+    return replace(heading, column=column, series=_kept(bare, words))
 
 
 def _kept(text: str, words: list[str]) -> str | None:
@@ -212,6 +216,9 @@ def _unit(words: str) -> tuple[str, str | None]:
     end = _UNIT_AT_END.search(words)
     if end and (unit := _known(end[1])) is not None:
         return words[: end.start(1)].strip(), unit
+    inside = _RATE_INSIDE.search(words)
+    if inside and (unit := _known(inside[1])) is not None:
+        return " ".join((words[: inside.start()] + " " + words[inside.end() :]).split()), unit
     return words, None
 
 

@@ -166,7 +166,7 @@ def _title(grid: Grid) -> str | None:
     """The title of a table as its series: the caption, unless it only names what was measured; else the heading."""
     from traceana_parsers.bench.headings import MEASURE, read
 
-    for text in (grid.caption, grid.heading):
+    for text in ("" if grid.paragraph else grid.caption, grid.heading):
         title = text.strip(" :*#")
         if title and len(title) <= _LONGEST and read(title).role != MEASURE:
             return title

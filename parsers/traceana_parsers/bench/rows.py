@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Value = Any
 _BATCH = 20_000  # rows kept before they go to the sink
 _TEXT = 300  # characters of a text value
+_LONG = 40_000  # characters of a text that is kept whole or not at all
 _ATTRS = 64  # named values kept beside the columns
 _LIST = 4096  # elements of a list column
 
@@ -118,6 +119,10 @@ def _text(value: Value) -> str | None:
     return value[:_TEXT].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
+def _long(value: Value) -> str | None:
+    return value if isinstance(value, str) and len(value) <= _LONG else None
+
+
 def _real(value: Value) -> float | None:
     return number(value)
 
@@ -156,7 +161,12 @@ _READ: dict[str, Callable[[Value], Value]] = {
     "list_f64": _reals,
     "ts": _same,
 }
+#: columns of longer texts: JSON, which must not be cut, and values of settings
+_WHOLE: dict[str, Callable[[Value], Value]] = dict.fromkeys(("attrs", "labels", "value"), _long)
 _KINDS = {
-    table: {column.name: _READ[column.dtype] for column in TABLES[table]}
+    table: {
+        column.name: _WHOLE.get(column.name, _READ["str"]) if column.dtype == "str" else _READ[column.dtype]
+        for column in TABLES[table]
+    }
     for table in ("bench_points", "bench_requests", "metrics", "collective_points", "settings")
 }

@@ -49,7 +49,7 @@ def speculates(*texts: str) -> bool | None:
         if said is not None:
             return said
     for text in texts:
-        if _BASE.search(text):
+        if _BASE.search(text) and not _ON.search(text):
             return False
     return None
 

@@ -36,7 +36,7 @@ def sniff(head: bytes) -> bool:
         if line.strip()
     ]
     known = sum(line.startswith(("# HELP ", "# TYPE ")) or bool(_SAMPLE.match(line[:4000])) for line in lines)
-    return known > 2 * len(lines) / 3 and any(line.startswith("# TYPE ") or "{" in line for line in lines)
+    return known >= 2 * len(lines) / 3 and any(line.startswith("# TYPE ") or "{" in line for line in lines)
 
 
 def read(stream: Stream, report: FileReport, sink: Sink, answers: Mapping[str, str]) -> None:

@@ -1,0 +1,308 @@
+"""Tables as people write them: columns by name, units as written, nothing guessed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.parsers.bench.results import Row, attrs, got
+from traceana_parsers.bench.headings import LOADS, MEASURE, UNKNOWN, read
+from traceana_parsers.bench.words import loads, speculates
+
+
+def table(*rows: str) -> str:
+    head, *body = rows
+    return "\n".join([f"| {head} |", "|" + "---|" * (head.count("|") + 1), *(f"| {row} |" for row in body)]) + "\n"
+
+
+def figures(rows: list[Row], column: str = "output_tps") -> list[tuple[object, object, object]]:
+    return [(r.get("series"), r.get("concurrency"), r.get(column)) for r in rows]
+
+
+@pytest.mark.parametrize(
+    ("heading", "column", "statistic", "unit"),
+    [
+        ("TTFT (ms)", "ttft", None, "ms"),
+        ("p99 TTFT", "ttft", "p99", None),
+        ("Median TPOT [ms]", "tpot", "median", "ms"),
+        ("mean_tpot_ms", "tpot", "mean", "ms"),
+        ("ms/token", "tpot", None, None),
+        ("ITL (ms)", "itl", None, "ms"),
+        ("Inter-chunk latency P50", "chunk", "median", None),
+        ("E2E P50", "e2e", "median", None),
+        ("Output tok/s", "output_tps", None, "tok/s"),
+        ("**tok/s**", "output_tps", None, "tok/s"),
+        ("Throughput (k tok/s)", "output_tps", None, "k tok/s"),
+        ("output_throughput", "output_tps", None, None),
+        ("Decode tok/s C=8", "output_tps", None, "tok/s"),
+        ("tok/s/user", "user_tps", None, "tok/s/user"),
+        ("Per-request tok/s", "user_tps", None, "tok/s"),
+        ("Total tok/s", "total_tps", None, "tok/s"),
+        ("Prefill tok/s", "input_tps", None, "tok/s"),
+        ("Accept length", "accept_length_printed", None, None),
+        ("acc len", "accept_length_printed", None, None),
+        ("AL", "accept_length_printed", None, None),
+        ("Acceptance rate (%)", "accept_rate_printed", None, "%"),
+        ("tok/cycle", "tokens_per_cycle_printed", None, None),
+        ("cycle time (ms)", "step_ms", None, "ms"),
+        ("step", "step_ms", None, None),
+    ],
+)
+def test_headings_of_measured_values(heading: str, column: str, statistic: str | None, unit: str | None) -> None:
+    found = read(heading)
+    if heading == "step":  # the number of a step, unless a unit says that it is a time
+        assert found.role == UNKNOWN
+        return
+    assert (found.role, found.column, found.statistic, found.unit) == (MEASURE, column, statistic, unit)
+
+
+@pytest.mark.parametrize(
+    ("heading", "column"),
+    [
+        ("C", "concurrency"),
+        ("# users", "concurrency"),
+        ("Batch size", "concurrency"),
+        ("max_concurrency", "concurrency"),
+        ("Context length", "context_tokens"),
+        ("ISL", "context_tokens"),
+        ("OSL", "output_length"),
+        ("K", "k"),
+        ("num_speculative_tokens", "k"),
+        ("speculative-num-steps", "num_steps"),
+        ("Request rate", "request_rate"),
+    ],
+)
+def test_headings_of_loads(heading: str, column: str) -> None:
+    found = read(heading.replace("-", "_"))
+    assert (found.role, found.column) == (LOADS, column)
+
+
+@pytest.mark.parametrize("heading", ["Speedup", "Gain %", "E1 over vanilla", "Accuracy", "Model", "Kernel", "Δ"])
+def test_headings_that_are_no_measurement(heading: str) -> None:
+    assert read(heading).role not in (MEASURE, LOADS)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("EAGLE3", True),
+        ("MTP on", True),
+        ("n-gram k=4", True),
+        ("no MTP", False),
+        ("MTP off", False),
+        ("without speculative decoding", False),
+        ("vanilla", False),
+        ("AR", False),
+        ("Baseline", False),
+        ("EAGLE3 vs baseline", None),
+        ("NCCL_PROTO=LL", None),
+        ("H100", None),
+    ],
+)
+def test_words_for_runs_with_and_without_speculation(text: str, said: bool | None) -> None:
+    assert speculates(text) is said
+
+
+def test_loads_in_words() -> None:
+    assert loads("C=8, ctx=32k") == ({"concurrency": 8, "context_tokens": 32768}, "")
+    assert loads("single request, 256 tokens") == ({"concurrency": 1, "output_length": 256}, "")
+    assert loads("K=2") == ({"k": 2}, "")
+    assert loads("EAGLE3 tp=8") == ({}, "EAGLE3 tp=8")
+
+
+def test_several_series_in_one_table(tmp_path: Path) -> None:
+    text = table("c | EAGLE3 tok/s | Baseline tok/s | Ratio", "1 | 77.5 | 92.6 | 0.84", "10 | 239.6 | 457.2 | 0.52")
+    rows = got(tmp_path, text).rows()
+    assert figures(rows) == [("EAGLE3", 1, 77.5), ("Baseline", 1, 92.6), ("EAGLE3", 10, 239.6), ("Baseline", 10, 457.2)]
+    assert [r["speculative"] for r in rows] == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    "title", ["### Throughput (tok/s)", "Output tok/s by concurrency, 512 tokens each:", "tok/s\n"]
+)
+def test_a_title_says_what_the_numbers_are(tmp_path: Path, title: str) -> None:
+    text = title + "\n\n" + table("C | EAGLE3 | Baseline", "1 | 77.5 | 92.6", "2 | 125.1 | 159.7")
+    read = got(tmp_path, text)
+    assert read.report.questions == []
+    assert figures(read.rows())[0] == ("EAGLE3", 1, 77.5)
+
+
+def test_numbers_of_nothing_known_are_asked_about_not_guessed(tmp_path: Path) -> None:
+    text = "# Results\n" + table("C | EAGLE3 | Baseline", "1 | 77.5 | 92.6", "2 | 125.1 | 159.7")
+    read = got(tmp_path, text)
+    assert read.rows() == []
+    (question,) = read.report.questions
+    assert (question.line, question.headings) == (2, ("EAGLE3", "Baseline"))
+    assert {"output_tps", "tpot_mean_ms"} <= set(question.choices)
+    assert read.report.problem is not None
+    assert read.report.problem.startswith("line 2: nothing says what is measured below 'EAGLE3', 'Baseline'; say it as")
+    answered = got(tmp_path, text, columns={"eagle3": "output_tps", "Baseline": "output_tps"})
+    assert figures(answered.rows())[:2] == [("EAGLE3", 1, 77.5), ("Baseline", 1, 92.6)]
+    assert answered.report.problem is None
+
+
+def test_the_total_of_tokens_is_asked_about(tmp_path: Path) -> None:
+    """It is of all users in one tool and counts the prompt in another."""
+    text = table("Users | Total tok/s", "1 | 100", "2 | 180")
+    assert got(tmp_path, text).report.questions[0].headings == ("Total tok/s",)
+    both = table("Users | Total tok/s | tok/s/user", "1 | 100 | 100", "2 | 180 | 90")
+    assert [r["output_tps"] for r in got(tmp_path, both).rows()] == [100, 180]
+
+
+def test_units_as_written_are_brought_to_one(tmp_path: Path) -> None:
+    text = table(
+        "Concurrency | Throughput | TTFT | TPOT | Acceptance",
+        "1 | 84.0 tok/s | 0.12 s | 11.9 ms | 45.5%",
+        "32 | 1.2k tok/s | 1,200 ms | 0.0261 s | 44 %",
+    )
+    one, many = got(tmp_path, text).rows()
+    assert (one["output_tps"], one["ttft_mean_ms"], one["tpot_mean_ms"]) == (84, 120, 11.9)
+    assert (many["output_tps"], many["ttft_mean_ms"], many["tpot_mean_ms"]) == (1200, 1200, pytest.approx(26.1))
+    assert (one["accept_rate_printed"], many["accept_rate_printed"]) == (pytest.approx(0.455), pytest.approx(0.44))
+    assert "assumed" not in attrs(one)
+
+
+def test_a_unit_that_is_not_written_is_said_to_be_assumed(tmp_path: Path) -> None:
+    (row,) = got(tmp_path, table("c | tok/s | TPOT", "1 | 84 | 11.9")).rows()
+    assert (row["tpot_mean_ms"], attrs(row)) == (11.9, {"assumed": "TPOT in ms"})
+
+
+def test_a_cell_in_another_unit_than_its_heading_is_refused(tmp_path: Path) -> None:
+    read = got(tmp_path, table("c | tok/s | TTFT (ms)", "1 | 84 | 120", "2 | 150 | 0.2 s", "4 | 50 ms | 140"))
+    first, second, third = read.rows()
+    assert first["ttft_mean_ms"] == 120
+    assert "ttft_mean_ms" not in second
+    assert second["doubt"] == "'TTFT (ms)' holds '0.2 s': heading and cell contradict each other"
+    assert ("output_tps" in third, third["ttft_mean_ms"]) == (False, 140)
+    assert read.report.partial == 2
+    assert read.report.problem == (
+        "line 4: 'TTFT (ms)' holds '0.2 s': heading and cell contradict each other (and 1 more)"
+    )
+
+
+def test_times_that_cannot_be_in_the_assumed_unit_are_named(tmp_path: Path) -> None:
+    (row,) = got(tmp_path, table("c | tok/s | TPOT", "1 | 84 | 11900")).rows()
+    assert (
+        row["doubt"] == "84 tok/s at 11900 ms per token needs 1000 requests at once, 1 were asked for: a unit is wrong"
+    )
+
+
+def test_no_numbers_and_missing_cells(tmp_path: Path) -> None:
+    read = got(tmp_path, table("c | tok/s", "1 | nan", "2 | -", "4 | skip", "8 | 300", "oops | 5", "avg | 100", "16"))
+    rows = read.rows()
+    assert figures(rows) == [(None, 1, None), (None, 8, 300.0)]
+    assert rows[0]["doubt"] == "'tok/s' holds 'nan', which is no number"
+    assert read.report.partial == 3
+    assert read.report.problem == "line 7: 'oops' is no concurrency; the row was not read (and 2 more)"
+
+
+def test_two_numbers_in_one_cell_are_repeats(tmp_path: Path) -> None:
+    rows = got(tmp_path, table("`NCCL_PROTO` | C32 tok/s", "default | `1003.5`, `998.6`", "`LL` | 998.1")).rows()
+    assert [(r["series"], r["concurrency"], r["output_tps"]) for r in rows] == [
+        ("NCCL_PROTO=default", 32, 1003.5),
+        ("NCCL_PROTO=default", 32, 998.6),
+        ("NCCL_PROTO=LL", 32, 998.1),
+    ]
+
+
+def test_a_matrix_of_contexts_by_users(tmp_path: Path) -> None:
+    text = "## MTP off, tok/s\n" + table("ctx \\ conc | 1 | 8", "0 | 59.0 | 251.5", "16k | 57.0 | ∅")
+    rows = got(tmp_path, text).rows()
+    assert [(r["context_tokens"], r["concurrency"], r["output_tps"]) for r in rows] == [
+        (0, 1, 59),
+        (0, 8, 251.5),
+        (16384, 1, 57),
+    ]
+    assert {r["speculative"] for r in rows} == {False}
+
+
+def test_a_matrix_whose_values_could_be_anything_is_asked_about(tmp_path: Path) -> None:
+    text = "## MTP on\n" + table("Context | cc1 | cc8", "0 | 10.0 | 30.0")
+    read = got(tmp_path, text)
+    assert (read.rows(), read.report.questions[0].headings) == ([], ("cc1", "cc8", "..."))
+
+
+def test_a_matrix_that_rises_with_users_and_with_context_is_no_throughput(tmp_path: Path) -> None:
+    text = table("Context | cc1 | cc8", "0 | 10.0 | 30.0", "16k | 12.0 | 40.0", "32k | 14.0 | 50.0")
+    assert got(tmp_path, text).rows() == []
+
+
+def test_tables_of_other_things_give_nothing_and_ask_nothing(tmp_path: Path) -> None:
+    text = (
+        table("Kernel | Count | Total (ms)", "gemm | 5 | 1.2", "attn | 6 | 3.4") + "\n" + table("Day | Rain", "1 | 2")
+    )
+    read = got(tmp_path, text)
+    assert (read.rows(), read.report.questions, read.report.format) == ([], [], "unknown")
+
+
+def test_rank_and_rich_frames_are_tables_too(tmp_path: Path) -> None:
+    text = """Aggregate tok/s
+╭────────────┬──────┬─────────────╮
+│ ctx \\ conc │    1 │           2 │
+├────────────┼──────┼─────────────┤
+│ 0          │ 95.6 │ 148.5 (2/2) │
+╰────────────┴──────┴─────────────╯
++-----+-------+
+| c   | tok/s |
++=====+=======+
+| 4   | 240   |
++-----+-------+
+"""
+    assert figures(got(tmp_path, text).rows()) == [(None, 1, 95.6), (None, 2, 148.5), (None, 4, 240.0)]
+
+
+def test_the_table_of_one_batch_runs_has_an_itl_per_token(tmp_path: Path) -> None:
+    text = table(
+        "batch size | input len | latency (s) | input throughput (tok/s) | output throughput (tok/s) | acc length | "
+        "ITL (ms) | input cost ($/1M) | output cost ($/1M)",
+        "8 | 1024 | 4.20 | 16384.00 | 555.50 | 1.93 | 14.40 | 0.01 | 0.02",
+    )
+    point = got(tmp_path, text).point
+    assert (point["tool"], point["tpot_mean_ms"], point["duration_s"]) == ("one_batch", 14.4, 4.2)
+    assert (point["context_tokens"], attrs(point)["input_tps"]) == (1024, 16384)
+    assert "itl_mean_ms" not in point
+
+
+def test_comma_semicolon_and_tab_separated_files(tmp_path: Path) -> None:
+    for separator in ",;\t":
+        text = "\n".join(
+            separator.join(row.split()) for row in ("concurrency eagle3_tps baseline_tps", "1 77.5 92.6", "8 300 340")
+        )
+        rows = got(tmp_path, text).rows()
+        assert figures(rows)[:2] == [("eagle3", 1, 77.5), ("baseline", 1, 92.6)]
+        assert [r["line"] for r in rows] == [2, 2, 3, 3]
+
+
+def test_columns_named_like_the_keys_of_vllm(tmp_path: Path) -> None:
+    text = "max_concurrency,output_throughput,median_tpot_ms,spec_accept_len,accept_pct\n4,409.6,9.3,2.23,41.0\n"
+    point = got(tmp_path, text).point
+    assert (point["concurrency"], point["output_tps"], point["tpot_median_ms"]) == (4, 409.6, 9.3)
+    assert (point["accept_length_printed"], point["accept_rate_printed"]) == (2.23, pytest.approx(0.41))
+
+
+def test_a_decimal_comma_is_not_read_as_two_columns(tmp_path: Path) -> None:
+    read = got(tmp_path, "concurrency,tok/s\n1,77\n2,125,1\n")
+    assert figures(read.rows()) == [(None, 1, 77.0)]
+    assert read.report.problem == "line 3: 3 cells below 2 headings; the row was not read"
+
+
+AIPERF_CSV = """Metric,avg,min,max,p99,p95,p90,p75,p50,p25,std
+Time to First Token (ms),"1,050.50",1,2,99.00,95.00,90.00,75.00,50.00,25.00,4.00
+Inter Token Latency (ms),15.00,1,2,3,3,3,3,14.50,3,1
+Request Latency (ms),2000.00,1,2,3,3,3,3,1990.00,3,1
+
+Metric,Value
+Output Token Throughput (tokens/sec),256.00
+Request Count,40
+"""
+
+
+def test_the_two_part_csv_of_aiperf_and_genai_perf(tmp_path: Path) -> None:
+    point = got(tmp_path, AIPERF_CSV).point
+    assert (point["tool"], point["output_tps"], point["requests"]) == ("aiperf", 256, 40)
+    assert (point["ttft_mean_ms"], point["ttft_p90_ms"], point["tpot_median_ms"]) == (1050.5, 90, 14.5)
+
+
+def test_the_csv_of_guidellm_is_pointed_to_its_json(tmp_path: Path) -> None:
+    read = got(tmp_path, "Run Info,Run Info,Benchmark\nRun ID,Run Index,Type\n,,\na,0,generative_benchmark\n")
+    assert read.report.problem is not None
+    assert "benchmarks.json" in read.report.problem
