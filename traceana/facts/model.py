@@ -434,11 +434,12 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveTimeout:
-    """What one rank says of a collective that did not come back (PyTorch's watchdog). Ranks are those of its group."""
+    """What one rank says of a collective that did not come back (PyTorch's watchdog)."""
 
     rank: int
+    group: int | None  # PyTorch's process group; each counts its collectives on its own
+    sequence: int
     operation: str  # ALLREDUCE, ALLGATHER, ...
-    sequence: int  # counted by each process group on its own
     elements: int | None
     ts: datetime | None
     evidence: Evidence
