@@ -1,9 +1,9 @@
 """The start stopped where the GPUs exchange data for the first time.
 
 What it sees:
-    Several GPUs, no ready line, no error, and nothing but the engine's own complaints that it waits (vLLM: "No available
-    shared memory broadcast block found in 60 seconds") or other processes' lines for two minutes and more behind NCCL's
-    first lines, or behind the sizing of the KV cache, where the first whole forward runs.
+    Several GPUs, no ready line, no error, and two minutes and more without progress behind NCCL's first lines, or
+    behind the sizing of the KV cache, where the first whole forward runs: nothing but other processes' lines, or vLLM's
+    "No available shared memory broadcast block found in 60 seconds".
 
 Why it matters:
     A peer-to-peer copy that the platform promises and does not deliver never ends: GPUs stand at 100 % with little
@@ -18,8 +18,8 @@ Rivals:
     has not joined; a log that was cut and glued to a later one.
 
 Confirm:
-    nvidia-smi while it stands: 100 % at low power is a spinning NCCL kernel, 0 % is a wait for something else. One start
-    with NCCL_P2P_DISABLE=1, and one with --disable-custom-all-reduce.
+    nvidia-smi while it stands: 100 % at low power is a spinning NCCL kernel, 0 % is a wait for something else. One
+    start with NCCL_P2P_DISABLE=1, and one with --disable-custom-all-reduce.
 
 Fix:
     ACS and IOMMU off (or passthrough) for P2P between GPUs; a lower NCCL_P2P_LEVEL; without it NCCL_P2P_DISABLE=1 and
