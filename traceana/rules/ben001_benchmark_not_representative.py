@@ -56,7 +56,7 @@ class _Uneven:
 
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
-    """Finding when a benchmark's prompts are random tokens under speculation, or its work differs from the baseline's."""
+    """Finding when prompts are random tokens under speculation, or the work differs from the baseline's."""
     benched = [p for p in facts.points if p.source is PointSource.BENCH]
     if not benched:
         return NotApplicable("no benchmark result is among the inputs")
