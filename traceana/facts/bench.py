@@ -197,6 +197,7 @@ def _point(rows: list[dict[str, Any]], samples: dict[tuple[int, int], Samples], 
         duration_s=figures.total(rows, "duration_s"),
         input_tokens=figures.count(rows, "input_tokens"),
         output_tokens=figures.count(rows, "output_tokens"),
+        dataset=first["dataset"],
         notes=figures.notes(rows),
         evidence=tuple(where.at(row) for row in rows[:8]),
     )

@@ -79,6 +79,7 @@ class LoadPoint:
     duration_s: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    dataset: str | None = None  # what the client sent, under the client's own name for it
     queued_max: int | None = None  # most requests waiting in the windows of a log
     notes: tuple[str, ...] = ()  # what is odd about the figures, in words
     evidence: tuple[Evidence, ...] = ()

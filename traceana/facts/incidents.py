@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from traceana.facts.events import of_kind, pid_ranks, rank_of, rows
+from traceana.facts.events import number, of_kind, pid_ranks, rank_of, rows
 from traceana.facts.locate import Locator
-from traceana.facts.model import Incident, RankActivity
+from traceana.facts.model import CollectiveTimeout, Incident, RankActivity
 
 if TYPE_CHECKING:
     import polars as pl
@@ -147,6 +147,28 @@ def _with_dumps(
         if rank not in have and frames.get(rank):
             found.append(Incident("stack_dump", row["ts"], rank, row["text"] or "", where.at(row), frames[rank]))
     return found
+
+
+def collective_timeouts(events: pl.DataFrame, where: Locator) -> tuple[CollectiveTimeout, ...]:
+    """The first collective timeout of each rank and process group, in reading order."""
+    ranks = pid_ranks(events)
+    found: dict[tuple[int, int | None], CollectiveTimeout] = {}
+    for row in rows(of_kind(events, "nccl_timeout")):
+        attrs = row["attrs"]
+        rank = number(attrs.get("rank"))
+        rank = rank if rank is not None else rank_of(row, ranks)
+        rank = rank if rank is not None else number(attrs.get("member"))
+        if rank is None or row["value"] is None:
+            continue
+        group = number(attrs.get("group"))
+        found.setdefault(
+            (rank, group),
+            CollectiveTimeout(
+                rank, group, int(row["value"]), row["subject"] or "", number(attrs.get("elements")), row["ts"],
+                where.at(row),
+            ),
+        )  # fmt: skip
+    return tuple(found.values())
 
 
 def last_seen(tables: dict[str, pl.DataFrame], where: Locator) -> tuple[RankActivity, ...]:

@@ -406,6 +406,19 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class Stopped:
+    """A start that did not come to its end: the last line that shows progress, and what came behind it.
+
+    `waits` are the engine's own words that it waits for a worker (vLLM: no shared memory broadcast block).
+    """
+
+    at: str  # kind of the last event that shows progress
+    silent_s: float | None  # from that line to the last one with a time
+    waits: int
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Startup:
     """How the server came up."""
 
@@ -414,6 +427,7 @@ class Startup:
     total_s: float | None = None
     longest_gap: tuple[float, Evidence] | None = None  # seconds without any line, and the line before it
     starts: int = 0  # times a server said that it is ready
+    stopped: Stopped | None = None  # None when the server became ready or no line shows progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,11 +448,12 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveTimeout:
-    """What one rank says of a collective that did not come back (PyTorch's watchdog). Ranks are those of its group."""
+    """What one rank says of a collective that did not come back (PyTorch's watchdog)."""
 
     rank: int
+    group: int | None  # PyTorch's process group; each counts its collectives on its own
+    sequence: int
     operation: str  # ALLREDUCE, ALLGATHER, ...
-    sequence: int  # counted by each process group on its own
     elements: int | None
     ts: datetime | None
     evidence: Evidence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceana.facts.events import of_kind, pid_ranks, rank_of, rows
 from traceana.facts.locate import Locator, seconds_between
-from traceana.facts.model import Evidence, Fact, Provenance, Stage, Startup
+from traceana.facts.model import Evidence, Fact, Provenance, Stage, Startup, Stopped
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,6 +20,8 @@ _STAGES = {
     "capture_end": ("capture_begin", "capture CUDA graphs"),
     "init_engine": ("", "init engine (profile, KV cache, warm-up)"),
 }
+#: lines that come while nothing goes on
+_NO_PROGRESS = ("shm_broadcast_stall", "http_error", "health_check", "shutdown", "killed")
 
 
 def startup(events: pl.DataFrame, where: Locator) -> Startup:
@@ -49,7 +51,24 @@ def startup(events: pl.DataFrame, where: Locator) -> Startup:
             None if ready[0]["ts"] else "no time on that line",
         )
     total, gap = _span(events, ready[0] if ready else None, where)
-    return Startup(tuple(slowest.values()), at, total, gap, _starts(ready))
+    return Startup(tuple(slowest.values()), at, total, gap, _starts(ready), None if ready else _stopped(events, where))
+
+
+def _stopped(events: pl.DataFrame, where: Locator) -> Stopped | None:
+    """The last line of progress in a start without a ready line, and what follows it in the same file."""
+    import polars as pl
+
+    progress = events.filter(~pl.col("kind").is_in(_NO_PROGRESS)).tail(1)
+    if not progress.height:
+        return None
+    last = next(rows(progress))
+    behind = events.filter((pl.col("file_id") == last["file_id"]) & (pl.col("line") > last["line"]))
+    waits = of_kind(behind, "shm_broadcast_stall")
+    # rows of several processes may be written out of order
+    silent = seconds_between(last["ts"], behind["ts"].max()) if behind.height else None
+    return Stopped(
+        last["kind"], silent, int(waits["repeats"].fill_null(1).sum()), (where.at(last), *where.spans(waits))
+    )
 
 
 def _starts(ready: list[dict[str, Any]]) -> int:

@@ -44,6 +44,7 @@ from traceana.rules.interface import (
     Confidence,
     Explains,
     Finding,
+    NotApplicable,
     Outcome,
     Rule,
     Severity,
@@ -68,11 +69,13 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
     if meant is not None:
         return Clear(meant)
     seen = [r for r in facts.context_regimes if r.accept_length is not None and r.n_steady >= WINDOWS.value]
-    if len(seen) < 2 or _context(seen[-1]) < APART.value * _context(seen[0]):
+    if not any(r.context_tokens is not None for r in facts.regimes):
         return CannotTell(
-            "the log does not show one load at clearly different context lengths",
-            "hold one load with short prompts, then with long ones (SGLang prints #token on each decode line)",
+            "the stats lines do not say how long the contexts are",
+            "hold one load with short prompts, then with long ones, one log each",
         )
+    if len(seen) < 2 or _context(seen[-1]) < APART.value * _context(seen[0]):
+        return NotApplicable("one load at clearly different context lengths is not in the log")
     short, long = seen[0], seen[-1]
     before, after = short.accept_length, long.accept_length
     if before is None or after is None:

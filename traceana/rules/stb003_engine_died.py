@@ -42,7 +42,7 @@ from traceana.rules.interface import Clear, Confidence, Finding, Outcome, Rule, 
 
 _CONSEQUENCES = ("engine_dead", "sigquit")
 #: other rules tell of these; what follows them is their consequence
-_COVERED = ("watchdog", "context_length")
+_COVERED = ("watchdog", "context_length", "collective_timeout")
 _NO_DEATH = ("health_check", "stack_dump")
 #: these say that a process is gone, seldom why: an exception comes first
 _LAST = ("worker_died", "killed")
@@ -73,15 +73,23 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
         if any(i.kind == "health_check" for i in facts.incidents):
             return Clear("health checks failed, but nothing died in this log")
         return Clear("no exception, dead worker or kill in the log")
-    if explained and all(i.kind == "killed" or _echo(i) for i in roots):
+    if explained and all(i.kind == "killed" or _echo(i) or _timed_out(i, explained) for i in roots):
         return Clear("the processes ended after an incident that another finding covers")
     return _finding(facts, roots, ends)
 
 
 def _covered(incident: Incident, facts: Facts) -> bool:
-    """Whether another rule tells of this incident (STB002, CFG002, CFG003)."""
+    """Whether another rule tells of this incident (STB002, STB005, CFG002, CFG003)."""
     said = "greater than the derived context_length" in words(incident.text, incident.evidence.text)
     return incident.kind in _COVERED or said or incomplete(incident, facts) is not None
+
+
+def _timed_out(incident: Incident, explained: list[Incident]) -> bool:
+    """Whether a process died behind a collective timeout: PyTorch ends it then. One that died earlier is the cause."""
+    if incident.kind != "worker_died":
+        return "collective operation timeout" in words(incident.text, incident.evidence.text)
+    first = next((i for i in explained if i.kind == "collective_timeout"), None)
+    return first is not None and (first.evidence.line or 0) < (incident.evidence.line or 0)
 
 
 def _echo(incident: Incident) -> bool:

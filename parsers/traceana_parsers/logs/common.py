@@ -197,9 +197,11 @@ GRAMMARS: tuple[Grammar, ...] = (
     _p(
         "nccl_timeout",
         "Watchdog caught collective operation timeout",
-        r"timeout: WorkNCCL\(SeqNum=(?P<value>[0-9]+), OpType=(?P<subject>[A-Z_]+)",
+        r"(?:\[rank(?P<rank>[0-9]+)\]:.*?)?(?:PG (?:ID )?(?P<group>[0-9]+) .*?)?(?:Rank (?P<member>[0-9]+)\] )?Watchdog "
+        r"caught collective operation timeout: WorkNCCL\(SeqNum=(?P<value>[0-9]+), OpType=(?P<subject>[A-Z_]+)"
+        r"(?:, NumelIn=(?P<elements>[0-9]+))?",
         "[rank3]:[E203 09:10:00.1 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught collective operation timeout: "
         "WorkNCCL(SeqNum=4711, OpType=ALLREDUCE, NumelIn=7168, Timeout(ms)=600000) ran for 600010 milliseconds",
-        {"value": 4711.0, "subject": "ALLREDUCE"},
+        {"value": 4711.0, "subject": "ALLREDUCE", "rank": "3", "member": "3", "elements": "7168"},
     ),
 )
