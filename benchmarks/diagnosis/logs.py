@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from server import Plan, Window
+from benchmarks.diagnosis.server import Plan, Window
 
 _START = datetime(2026, 3, 2, 8, 0, 0)
 SGLANG = ("0.4.7", "0.5.2", "0.5.4", "0.5.7", "0.5.9", "0.5.12", "0.5.20")
@@ -198,6 +198,7 @@ def _vllm(plan: Plan, windows: list[Window], rng: np.random.Generator) -> tuple[
             f"enforce_eager={not plan.captured}, kv_cache_dtype=auto, seed=0",
         ),
         *([line(core, "pynccl.py:111", "vLLM is using nccl==2.27.3"), *nccl(plan)] if plan.nccl is not None else []),
+        *(_refused(now, v, plan.machine.tp) if plan.pcie and plan.machine.tp > 2 else []),
         line(core, "kv_cache_utils.py:1731", f"GPU KV cache size: {plan.kv_tokens:,} tokens"),
     ]
     if not plan.captured:
@@ -229,6 +230,18 @@ def _vllm(plan: Plan, windows: list[Window], rng: np.random.Generator) -> tuple[
     return head, body
 
 
+def _refused(now: datetime, v: tuple[int, ...], ranks: int) -> list[str]:
+    text = (
+        "Custom allreduce is disabled because it's not supported on more than two PCIe-only GPUs. To silence this warning, "
+        "specify disable_custom_all_reduce=True explicitly."
+    )
+    worker = "Worker_TP{0}" if v >= (0, 10, 2) else "VllmWorker rank={0}"
+    return [
+        f"({worker.format(rank)} pid={950 + rank}) WARNING {now:%m-%d %H:%M:%S} [custom_all_reduce.py:144] {text}\n"
+        for rank in range(ranks)
+    ]
+
+
 def _spec_line(plan: Plan, v: tuple[int, ...], w: Window) -> str:
     accepted, drafted = sum(w.accepted), w.drafts * plan.k
     length, rate = 1 + accepted / w.drafts, 100 * accepted / drafted
@@ -255,11 +268,11 @@ def nccl(plan: Plan) -> list[str]:
         comm = f"comm 0x55d0{rank}a0 rank {rank} nranks {ranks} cudaDev {rank} nvmlDev {rank} busId {rank + 1}1000"
         to = (rank + 1) % ranks
         lines.append(f"{who} ncclCommInitRank {comm} commId 0x7ae1c0ffee0 - Init START")
-        if rank not in found.missing_on:
-            lines += [
-                f"{who} {name} set by environment to {value}{'.' if value.isdigit() else ''}"
-                for name, value in found.env.items()
-            ]
+        theirs = {} if rank in found.missing_on else found.env
+        lines += [
+            f"{who} {name} set by environment to {value}{'.' if value.isdigit() else ''}"
+            for name, value in {"NCCL_CUMEM_ENABLE": "0", **theirs}.items()  # the engine sets it, all ranks inherit it
+        ]
         lines += [
             f"{who} comm 0x55d0{rank}a0 rank {rank} nRanks {ranks} nNodes 1 localRanks {ranks} localRank {rank} MNNVL 0",
             f"{who} 4 coll channels, 4 collnet channels, 0 nvls channels, 4 p2p channels, 2 p2p channels per peer",

@@ -1,8 +1,8 @@
 """Plants causes into simulated runs, has them diagnosed, and prints how often the diagnosis was right.
 
-    python benchmarks/diagnosis/run.py                              # 200 healthy runs, 20 per cause, 10 per pair
-    python benchmarks/diagnosis/run.py --runs 5 --healthy 20 --show # fewer, and every miss and wrong finding
-    python benchmarks/diagnosis/run.py --keep FOLDER --only "P2P lost" --runs 3    # leave the inputs to look at
+python benchmarks/diagnosis/run.py                              # 200 healthy runs, 20 per cause, 10 per pair
+python benchmarks/diagnosis/run.py --runs 5 --healthy 20 --show # fewer, and every miss and wrong finding
+python benchmarks/diagnosis/run.py --keep FOLDER --only "P2P lost" --runs 3    # leave the inputs to look at
 """
 
 from __future__ import annotations
@@ -15,17 +15,14 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")  # logs of a hundred lines
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-import score  # noqa: E402
-import traces  # noqa: E402
-from causes import CAUSES, PAIRS, case  # noqa: E402
-from logs import log  # noqa: E402
-from server import simulate  # noqa: E402
-
-TRACED = ("late rank (trace)", "eager verify (trace)")
+from benchmarks.diagnosis import score, traces
+from benchmarks.diagnosis.causes import CAUSES, PAIRS, case
+from benchmarks.diagnosis.logs import log
+from benchmarks.diagnosis.server import simulate
 
 
 def answer(job: tuple[tuple[str, ...], int, str, bool]) -> score.Answer:
@@ -40,10 +37,10 @@ def answer(job: tuple[tuple[str, ...], int, str, bool]) -> score.Answer:
     folder.mkdir(parents=True, exist_ok=True)
     windows = simulate(plan, rng)
     (folder / "server.log").write_text(log(plan, windows, rng), encoding="utf-8")
-    base = []
+    base, plain = [], []
     if made.baseline:
-        plain = plan.baseline()
-        (folder / "plain.log").write_text(log(plain, simulate(plain, rng), rng), encoding="utf-8")
+        plain = simulate(plan.baseline(), rng)
+        (folder / "plain.log").write_text(log(plan.baseline(), plain, rng), encoding="utf-8")
         base = [str(folder / "plain.log")]
     inputs = [str(folder / "server.log")]
     if traced or made.traces:  # the traces alone: their cycles are not those of the simulated log
@@ -56,11 +53,13 @@ def answer(job: tuple[tuple[str, ...], int, str, bool]) -> score.Answer:
         what=f"{plan.engine} {plan.version} {plan.form}{' with baseline' if base else ''}",
         findings=tuple((f.code, f.severity, f.confidence) for f in found.findings),
         weighed=tuple(tuple(c.code for c in w.candidates if c.standing != RULED_OUT) for w in found.weighed),
-        **score.truth(made, windows),
+        **score.truth(made, windows, plain),
     )
 
 
-def jobs(healthy: int, runs: int, seed: int, only: str | None, keep: str) -> list[tuple[tuple[str, ...], int, str, bool]]:
+def jobs(
+    healthy: int, runs: int, seed: int, only: str | None, keep: str
+) -> list[tuple[tuple[str, ...], int, str, bool]]:
     """What to run: causes, seed, folder, whether a healthy run is one of traces (one in ten)."""
     wanted: list[tuple[tuple[str, ...], int, bool]] = [((), i, i % 10 == 9) for i in range(healthy)]
     wanted += [((cause.name,), i, False) for cause in CAUSES for i in range(runs)]
@@ -94,7 +93,13 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="list misses and wrong findings")
     parser.add_argument("--keep", help="folder in which the inputs stay")
     parser.add_argument("--out", help="write the tables there as well")
+    parser.add_argument(
+        "--consequences", action="store_true", help="only list which other findings count as right, and why"
+    )
     asked = parser.parse_args()
+    if asked.consequences:
+        print(score.consequences())
+        return
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(asked.jobs) as pool:
         todo = jobs(asked.healthy, asked.runs, asked.seed, asked.only, asked.keep or folder)
         answers = list(pool.map(answer, todo, chunksize=4))

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from causes import BY_NAME, CAUSES, PAIRS, Case
-from server import Window
+from benchmarks.diagnosis.causes import BY_NAME, CAUSES, PAIRS, Case
+from benchmarks.diagnosis.server import NcclPlan, Window
 
 PLANTED, FOLLOWS, WRONG = "planted", "follows", "wrong"
 
@@ -23,6 +23,7 @@ class Answer:
     loses: bool
     draft_too_long: bool
     pcie: bool
+    idle_variable: bool
     findings: tuple[tuple[str, str, str], ...]
     weighed: tuple[tuple[str, ...], ...]
 
@@ -31,7 +32,7 @@ class Answer:
         causes = [BY_NAME[name] for name in self.planted]
         if any(code in cause.codes for cause in causes):
             return PLANTED
-        true = {"CYC002": self.loses, "ACC004": self.draft_too_long, "COM001": self.pcie}
+        true = {"CYC002": self.loses, "ACC004": self.draft_too_long, "COM001": self.pcie, "ENV004": self.idle_variable}
         return FOLLOWS if true.get(code, any(code in cause.follows for cause in causes)) else WRONG
 
     def rank(self, codes: Sequence[str]) -> int | None:
@@ -44,32 +45,44 @@ class Answer:
         return min(places, default=None)
 
 
-def truth(case: Case, windows: list[Window]) -> dict[str, bool]:
-    """What holds in this run by the model itself, whatever was planted."""
+def truth(case: Case, windows: list[Window], plain: list[Window]) -> dict[str, bool]:
+    """What holds in this run by the model itself, whatever was planted. `plain`: the baseline's windows, if any."""
     plan = case.plan
     seen = sorted({w.running for w in windows})
     shorter = plan.shorter() if plan.k > 1 else None
     busiest = Counter(w.running for w in windows).most_common(1)[0][0]
     return {
-        "shown": all(_shown(name, case, windows) for name in case.planted),
+        "shown": all(_shown(name, case, windows, plain) for name in case.planted),
         "loses": any(plan.speedup(running) < 1 for running in seen),
         "draft_too_long": shorter is not None and shorter.speedup(busiest) > plan.speedup(busiest),
         "pcie": plan.pcie and plan.machine.tp > 2,
+        "idle_variable": plan.nccl is not None and _idle(plan.nccl),
     }
 
 
-def _shown(name: str, case: Case, windows: list[Window]) -> bool:
-    """Whether the inputs hold the cause's trace at all: its condition was met while the run lasted."""
+def _idle(nccl: NcclPlan) -> bool:
+    """By NCCL's source a limit on channels does nothing for small messages, and LL, where it runs, slows large ones."""
+    return "NCCL_MAX_NCHANNELS" in nccl.env or (nccl.env.get("NCCL_PROTO") == "LL" and nccl.protocol != "SIMPLE")
+
+
+def _shown(name: str, case: Case, windows: list[Window], plain: list[Window]) -> bool:
+    """Whether the inputs hold the cause's trace at all: its condition was met, in windows that tell of decoding alone."""
     plan, cliff = case.plan, case.plan.machine.cliff
+    clean = [w for w in windows if w.clean]
     if name == "step cost cliff" and cliff is not None:
-        sizes = [w.running * (plan.k + 1) for w in windows]
-        return min(sizes) <= cliff[0] < max(sizes)
+        above = [w.running * (plan.k + 1) > cliff[0] for w in clean]
+        return sum(above) >= 3 and len(above) - sum(above) >= 3
     if name == "KV pool, retractions":
         return any(w.retracted for w in windows)
     if name == "batch beyond captured graphs":
         return any(not w.graph for w in windows)
     if name == "load past crossover":
-        return any(plan.speedup(w.running) < 0.95 for w in windows)
+        both = Counter(w.running for w in clean), Counter(w.running for w in plain if w.clean)
+        return any(min(count[n] for count in both) >= 3 and plan.speedup(n) < 0.95 for n in both[0])
+    if name == "unstable host":
+        return len(clean) >= 8 and sum(w.burst for w in clean) >= 2
+    if name == "n-gram low coverage":  # no trouble where the baseline shows a gain
+        return not case.baseline or all(plan.speedup(clients) < 1 for clients, _ in plan.loads)
     return True
 
 
@@ -177,6 +190,6 @@ def consequences() -> str:
     lines = [f"- {cause.name}: {code}, {why}" for cause in CAUSES for code, why in cause.follows.items()]
     always = (
         "- any run: CYC002 where the model itself loses at a load that the run has; ACC004 where the model gains with one "
-        "draft token fewer; COM001 on more than two PCIe GPUs"
+        "draft token fewer; COM001 on more than two PCIe GPUs; ENV004 where NCCL_MAX_NCHANNELS is set or LL runs alone"
     )
     return "\n".join([always, *lines])

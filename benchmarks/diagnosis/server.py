@@ -58,6 +58,7 @@ class Plan:
     interval: int = 40  # cycles of an SGLang window; vLLM's take 10 s
     prompt: int = 600
     output: int = 900
+    alike: bool = False  # a benchmark's requests: all of one length, so that they begin and end together
     kv_tokens: int = 400_000
     max_running: int = 48
     captured: int = 48  # largest batch with a graph, 0 for none
@@ -111,7 +112,7 @@ class Plan:
 class NcclPlan:
     """What NCCL does on this node."""
 
-    transport: str = "P2P/CUMEM"
+    transport: str = "P2P/IPC"
     protocol: str | None = None  # tuning lines are printed when given
     env: dict[str, str] = field(default_factory=dict)
     missing_on: tuple[int, ...] = ()  # ranks that the variables do not reach
@@ -130,13 +131,14 @@ class Window:
     emitted: int
     graph: bool
     admitted: list[int]  # requests per prefill batch before the decode
+    clean: bool = True  # neither prefill nor idle time in it: its throughput is that of decoding
+    burst: bool = False
     retracted: int = 0
     gained: int = 0
 
 
 def simulate(plan: Plan, rng: np.random.Generator) -> list[Window]:
     """Closed-loop clients over the plan's loads; requests end and others come, prefills take time from decoding."""
-    lengths = lambda n, mean: np.maximum(16, rng.gamma(6.0, mean / 6.0, n)).astype(int)  # noqa: E731
     context, left = np.zeros(0, dtype=int), np.zeros(0, dtype=int)
     waiting, clock, slow, ratio, made = 0.0, 0.0, 0.0, 0.5, []
     for clients, windows in plan.loads:
@@ -150,7 +152,7 @@ def simulate(plan: Plan, rng: np.random.Generator) -> list[Window]:
             admitted: list[int] = []
             while len(context) < min(wanted, plan.max_running):
                 n = min(min(wanted, plan.max_running) - len(context), 12)
-                new, out = lengths(n, plan.prompt), lengths(n, plan.output)
+                new, out = _lengths(plan, n, plan.prompt, rng), _lengths(plan, n, plan.output, rng)
                 if context.sum() + new.sum() + ratio * (left.sum() + out.sum()) > plan.kv_tokens:
                     break
                 context, left = np.append(context, new), np.append(left, out)
@@ -160,7 +162,8 @@ def simulate(plan: Plan, rng: np.random.Generator) -> list[Window]:
             if running == 0:
                 continue
             slow = 0.5 * slow + rng.normal() * plan.noise * 0.75**0.5
-            factor = float(np.exp(slow)) * (rng.uniform(1.4, 3.0) if rng.random() < plan.bursts else 1.0)
+            burst = bool(rng.random() < plan.bursts)
+            factor = float(np.exp(slow)) * (rng.uniform(1.4, 3.0) if burst else 1.0)
             prefill = sum(n * plan.prompt for n in admitted) * plan.machine.per_token / 1e3 + 0.03 * len(admitted)
             cycle = plan.cycle(running, float(context.sum())) * factor / 1e3
             cycles = plan.interval if plan.engine == "sglang" else int(max(0.5, 10 - prefill - gap) / cycle)
@@ -170,6 +173,7 @@ def simulate(plan: Plan, rng: np.random.Generator) -> list[Window]:
             context, left = context + int(each), left - int(each)
             seconds = prefill + cycle * cycles + gap if plan.engine == "sglang" else 10.0
             window = Window(seconds, running, 0, 0, drafts, accepted, emitted, plan.graph(running), admitted)
+            window.clean, window.burst = not admitted and not gap, burst
             while context.sum() > plan.kv_tokens and len(context) > 1:  # the newest is thrown out and waits
                 window.retracted += 1
                 window.gained += int(context[-1])
@@ -182,6 +186,12 @@ def simulate(plan: Plan, rng: np.random.Generator) -> list[Window]:
             gap = 0.0
             made.append(window)
     return made
+
+
+def _lengths(plan: Plan, n: int, mean: int, rng: np.random.Generator) -> np.ndarray:
+    if plan.alike:
+        return np.full(n, mean)
+    return np.maximum(16, rng.gamma(6.0, mean / 6.0, n)).astype(int)
 
 
 def _accepted(plan: Plan, steps: int, hours: float, rng: np.random.Generator) -> tuple[int, tuple[int, ...]]:

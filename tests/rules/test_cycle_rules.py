@@ -265,6 +265,15 @@ def test_growth_without_a_jump_is_no_cliff(cycles: tuple[float, ...]) -> None:
     assert isinstance(cyc004.check(with_mtp(cycles), None), Clear)
 
 
+def test_a_cycle_that_grows_no_more_than_its_tokens_may_be_bound_by_compute() -> None:
+    loads = ((1, 16.0), (4, 16.2), (16, 17.7), (40, 39.1))  # the last: 2.5x the tokens, 2.2x the cycle
+    facts = drafting(*(level(r, c, 2.6, k=3) for r, c in loads))
+    finding = found(cyc004.check(facts, None))
+    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.LOW)
+    assert "compute bound" in finding.rivals[0]
+    assert sum("compute bound" in rival for rival in finding.rivals) == 1
+
+
 def test_sizes_far_apart_show_no_cliff() -> None:
     facts = drafting(level(1, 20.0, 2.5, k=3), level(2, 22.0, 2.5, k=3), level(8, 50.0, 2.5, k=3))
     assert isinstance(cyc004.check(facts, None), Clear)

@@ -240,6 +240,14 @@ def test_ll_alone_is_noted_at_high_load_and_only_there():
     assert isinstance(env004.check(with_load(1), None), Clear)
 
 
+@pytest.mark.parametrize(("ran", "noted"), [("SIMPLE", False), ("2", False), ("LL", True), ("0", True)])
+def test_ll_costs_nothing_where_another_protocol_runs(ran, noted):
+    lines = (("AllReduce", 40_960, "RING", ran),)
+    workers = replace(nccl(process(0, {"NCCL_PROTO": "LL"})), protocols=lines)
+    outcome = env004.check(node(nccl=workers, regimes=(level(32, 40.0),)), None)
+    assert isinstance(outcome, Clear) is not noted
+
+
 def test_nothing_visible_cannot_tell():
     assert isinstance(env004.check(node(), None), CannotTell)
     assert isinstance(env004.check(node(nccl=nccl(process(0))), None), CannotTell)

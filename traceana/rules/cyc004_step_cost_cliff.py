@@ -10,8 +10,9 @@ Why it matters:
     then loses there, however good the drafter, and seems to pay again once the baseline has fallen off the same cliff.
 
 How sure and why:
-    High that there is a cliff when both runs show it at the same token count, medium from one run. Which kernel or
-    communication path switches is not in a log.
+    High that there is a cliff when both runs show it at the same token count, medium from one run. Low, and a warning
+    at most, when the cycle grew by no more than the tokens did: a forward that turns compute bound does the same. Which
+    kernel or communication path switches is not in a log.
 
 Rivals:
     MoE kernel tile or path switch by token count; attention kernel switch; allreduce path switch by message size; CUDA
@@ -85,6 +86,11 @@ class Cliff:
         return self.above.ms / self.below.ms
 
     @property
+    def may_be_knee(self) -> bool:
+        """True when the cycle grew by no more than the tokens, as that of a forward bound by compute does."""
+        return self.jump <= self.above.tokens / self.below.tokens
+
+    @property
     def left_graphs(self) -> bool:
         """True when the forward below replayed a CUDA graph and the one above ran eager."""
         below, above = self.below.regime.graph_share, self.above.regime.graph_share
@@ -153,13 +159,15 @@ def _finding(facts: Facts, baseline: Facts | None, cliff: Cliff) -> Finding:
     both = isinstance(other, Cliff)
     seen_in = ", with and without speculation" if both else ""
     below, above = cliff.below, cliff.above
-    knee = ("the knee from memory bound to compute bound",) if above.tokens > _KNEE_TOKENS else ()
+    knee = ("the knee from memory bound to compute bound",)
+    likely, possible = cliff.may_be_knee, above.tokens > _KNEE_TOKENS
+    sure = Confidence.HIGH if both else Confidence.MEDIUM
     return Finding(
         code=RULE.code,
         title=f"A forward of {above.tokens} tokens costs {times(cliff.jump)} one of {below.tokens}{seen_in}: "
         f"{ms(below.ms)} -> {ms(above.ms)} from {below.regime.running} to {requests(above.regime.running)}",
-        severity=Severity.CRITICAL if both or cliff.jump >= 2 else Severity.WARNING,
-        confidence=Confidence.HIGH if both else Confidence.MEDIUM,
+        severity=Severity.CRITICAL if not likely and (both or cliff.jump >= 2) else Severity.WARNING,
+        confidence=Confidence.LOW if likely else sure,
         why=_why(facts, cliff, other),
         fix=_fix(facts, baseline, cliff),
         evidence=picked(
@@ -170,11 +178,12 @@ def _finding(facts: Facts, baseline: Facts | None, cliff: Cliff) -> Finding:
         confirm=f"one profiled step at {below.tokens} and at {above.tokens} tokens (SGLang: /start_profile; vLLM: "
         "--profiler-config), both passed to traceana",
         rivals=(
+            *(knee if likely else ()),
             "MoE kernel tile or path switch by token count",
             "attention kernel switch",
             "allreduce path switch by message size",
             "CUDA graph padding",
-            *knee,
+            *(knee if possible and not likely else ()),
         ),
         explains_ms_per_token=_explains(cliff),
     )

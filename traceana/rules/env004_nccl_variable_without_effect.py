@@ -172,6 +172,9 @@ def _costly_ll(facts: Facts) -> str | None:
     highest = max((regime.running for regime in facts.regimes), default=0)
     if not _ll_only(facts) or highest < HIGH_LOAD.value or carrier(facts) is not None:
         return None
+    ran = {protocol.upper() for *_, protocol in facts.nccl.protocols}
+    if ran and not ran & {"LL", "0"}:  # TUNING lines: LL is asked for and not in use (COM005)
+        return None
     return (
         f"NCCL_PROTO=LL alone wins at one user and cost 12 % of throughput at 32 in one published comparison; "
         f"this run reaches {highest} running requests."
