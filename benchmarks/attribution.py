@@ -1,35 +1,41 @@
-"""Speed of attribution on a synthetic trace, as ratios to sorting its own time stamps in the same run.
+"""CPU time and memory of attribution on a synthetic store, as ratios to sorting the same trace's time stamps.
 
-The reference is numpy's sort of the kernels' and launches' starts and ends, shuffled. Ratios of CPU time hold from machine
-to machine, seconds do not. Eight ranks, a cycle of draft, verify and re-extend per 122 kernels, two streams, one allreduce
-in ten kernels.
+The reference is numpy's sort of the kernels' and launches' starts and ends, shuffled, in the same run. Ratios of CPU time
+hold from machine to machine, seconds do not. A cycle of draft, verify and re-extend per 122 kernels, two streams, one
+allreduce in ten kernels; the store is read back from disk, as `traceana ingest` does.
 
     python benchmarks/attribution.py [--kernels 5e6] [--ranks 8]
+
+One rank, then all of them: memory should grow by what is kept of each cycle and collective, not by the events.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from traceana.attribution.cycles import cycles_of_scopes
-from traceana.attribution.ledger import build_ledger
-from traceana.attribution.ops import device_ops
-from traceana.attribution.phase_table import phase_spans, phase_table
-from traceana.attribution.projection import project
-from traceana.attribution.ranks import match_ranks, splits
-from traceana.attribution.scopes import scopes_by_name
-from traceana_parsers.schema import empty, polars_schema
+from traceana.store.dataset import RunWriter
+from traceana_parsers.schema import polars_schema
 
 PER_CYCLE = 122
 PHASES = (("draft", 0, 30), ("verify", 30, 110), ("re_extend", 110, PER_CYCLE))
 GEMM, ALLREDUCE, LAUNCH = 0, 1, 2
-NAMES = ("gemm", "allreduce", "cudaLaunchKernel", "cycle", "draft", "verify", "re_extend")
+NAMES = (
+    "nvjet_tst_64x8_64x16_1x4_h_bz_splitK_TNT",
+    "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+    "cudaLaunchKernel",
+    "cycle",
+    "draft",
+    "verify",
+    "re_extend",
+)
 
 
 def frame(table: str, **columns: object) -> pl.DataFrame:
@@ -42,12 +48,13 @@ def frame(table: str, **columns: object) -> pl.DataFrame:
 
 
 def make_rank(rank: int, kernels: int, random: np.random.Generator) -> dict[str, pl.DataFrame]:
-    """Tables of one rank."""
+    """Tables of one rank. All ranks leave an allreduce together: `random` begins with the same seed for each."""
     cycles = max(kernels // PER_CYCLE, 1)
     n = cycles * PER_CYCLE
-    length = random.integers(2_000, 12_000, n)
+    length = random.integers(6_000, 12_000, n)
     end = np.cumsum(length + np.where(np.arange(n) % PER_CYCLE == 0, 40_000, random.integers(-800, 900, n)))
-    start = np.maximum(end - length, 0)
+    early = np.random.default_rng(rank).integers(0, 4_000, n)  # this rank's arrival before the last one's
+    start = np.maximum(end - length - np.where(np.arange(n) % 10 == 9, early, 0), 0)
     call = np.maximum.accumulate(start - 6_000)
     call += np.arange(n)  # calls of one thread do not begin together
     place = np.arange(n) % PER_CYCLE
@@ -76,62 +83,79 @@ def make_rank(rank: int, kernels: int, random: np.random.Generator) -> dict[str,
         "collectives",
         **{name: collectives[name] for name in collectives.columns if name in polars_schema("collectives")},
     )
-    return {"kernels": table, "launches": launches, "ranges": pl.concat(ranges), "collectives": collectives}
+    names = pl.DataFrame(
+        [(rank, at, name) for at, name in enumerate(NAMES)], schema=polars_schema("names"), orient="row"
+    )
+    span = {"start_ns": [int(start.min())], "end_ns": [int(end.max())]}
+    traces = frame("traces", **{key: [value] for key, value in who.items()}, **span, clock=["utc"], notes=["[]"])
+    return {
+        "names": names,
+        "traces": traces,
+        "kernels": table,
+        "launches": launches,
+        "ranges": pl.concat(ranges),
+        "collectives": collectives,
+    }
 
 
-def measured(work: Callable[[], object]) -> tuple[float, object]:
-    """CPU seconds of all threads, and the result."""
+#: prints CPU seconds of all threads, kernels, cycles, and MiB above what importing takes
+ATTRIBUTE = """
+import sys, time
+from pathlib import Path
+from traceana.attribution.results import attribute
+from traceana.store.dataset import RunWriter, open_run
+import pyarrow.parquet
+def peak():
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
+begin, base, out = time.process_time(), peak(), Path(sys.argv[1])
+tables = open_run(sys.argv[1])[0]
+with RunWriter(out / "results") as writer:
+    attribute(tables, writer)
+    cycles = writer.flush().height("trace_cycles")
+print(time.process_time() - begin, tables.height("kernels"), cycles, peak() - base)
+"""
+
+
+def sort_seconds(made: dict[str, pl.DataFrame], ranks: int) -> float:
+    """CPU seconds of sorting the time stamps of that many such ranks."""
+    random = np.random.default_rng(2)
+    stamps = [
+        random.permutation(made[t][c].to_numpy()) for t in ("kernels", "launches") for c in ("start_ns", "end_ns")
+    ]
     begin = time.process_time()
-    found = work()
-    return time.process_time() - begin, found
+    for _ in range(ranks):
+        for one in stamps:
+            np.sort(one)
+    return time.process_time() - begin
 
 
 def main() -> None:
-    """Make the trace, run each step once, print the table."""
+    """Make the stores, attribute each in a process of its own, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernels", type=float, default=5e6)
     parser.add_argument("--ranks", type=int, default=8)
     wanted = parser.parse_args()
-    random = np.random.default_rng(1)
-    made = [make_rank(rank, int(wanted.kernels) // wanted.ranks, random) for rank in range(wanted.ranks)]
-    tables = {name: pl.concat([one[name] for one in made]) for name in made[0]}
-    names = [(rank, at, name) for rank in range(wanted.ranks) for at, name in enumerate(NAMES)]
-    named = pl.DataFrame(names, schema=polars_schema("names"), orient="row")
-    kinds = named.filter(pl.col("name_id") < LAUNCH).with_columns(
-        pl.when(pl.col("name_id") == ALLREDUCE)
-        .then(pl.lit("communication"))
-        .otherwise(pl.lit("compute"))
-        .alias("family"),
-        pl.when(pl.col("name_id") == ALLREDUCE).then(pl.lit("all_reduce")).alias("collective"),
+    print(
+        f"{'ranks':>5} {'kernels':>10} {'cycles':>8} {'CPU-s':>7} {'x sort':>7} {'CPU us/kernel':>14} {'MiB above import':>17}"
     )
-    times = [tables[table][name].to_numpy() for table in ("kernels", "launches") for name in ("start_ns", "end_ns")]
-    shuffled = [random.permutation(one) for one in times]
-    reference, _ = measured(lambda: [np.sort(one) for one in shuffled])
-    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{tables['kernels'].height:,} kernels, {tables['ranges'].height:,} ranges, {wanted.ranks} ranks")
-    print(f"{'sort of the time stamps':28} {reference:6.2f} CPU-s  1.0x")
-    total = 0.0
-
-    def step(label: str, work: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        nonlocal total
-        took, found = measured(work)
-        total += took
-        print(f"{label:28} {took:6.2f} CPU-s {took / reference:4.1f}x")
-        return found  # type: ignore[return-value]
-
-    ops = step("operations and launches", lambda: device_ops(
-        tables["kernels"], empty("memops"), empty("graphs"), tables["launches"], kinds, tables["collectives"]
-    ))  # fmt: skip
-    step("projection of all ranges", lambda: project(tables["ranges"], tables["launches"], ops))
-    scopes = scopes_by_name(tables["ranges"], named)
-    cycles = step("cycles", lambda: cycles_of_scopes(scopes, tables["launches"], ops))
-    members = step("collectives across ranks", lambda: match_ranks(tables["collectives"]).members)
-    rows = step("ledger", lambda: build_ledger(cycles, ops, splits(members)).rows)
-    step("phase table", lambda: phase_table(phase_spans(cycles, tables["launches"], ops)))
-    print(f"{'all':28} {total:6.2f} CPU-s {total / reference:4.1f}x")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    cycle_rows = rows.select("file_id", "cycle").n_unique()
-    print(f"{cycle_rows:,} cycles in the ledger; peak {peak:,.0f} MiB, of which the tables {base:,.0f}")
+    with tempfile.TemporaryDirectory() as folder:
+        for ranks in sorted({1, wanted.ranks}):
+            store, made = Path(folder) / str(ranks), {}
+            with RunWriter(store) as writer:
+                for rank in range(ranks):
+                    made = make_rank(rank, int(wanted.kernels) // wanted.ranks, np.random.default_rng(1))
+                    for name, rows in made.items():
+                        writer.add(name, rows)
+                writer.commit("r", {})
+            reference = sort_seconds(made, ranks)
+            done = subprocess.run(
+                [sys.executable, "-c", ATTRIBUTE, str(store)], capture_output=True, text=True, check=True
+            )
+            seconds, kernels, cycles, peak = map(float, done.stdout.split())
+            each = seconds / kernels * 1e6
+            print(
+                f"{ranks:5} {kernels:10,.0f} {cycles:8,.0f} {seconds:7.2f} {seconds / reference:7.1f} {each:14.2f} {peak:17,.0f}"
+            )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""CPU time and memory of reading a PyTorch-profiler trace, as ratios to the standard library's json.load.
+"""CPU time and memory of PyTorch-profiler traces to a store with attribution, and of reading it back; beside json.load.
 
-    python benchmarks/traces_kineto.py                  # 200 MB, json.load on 40 MB of the same
-    python benchmarks/traces_kineto.py --mb 508 --compress
+    python benchmarks/traces_kineto.py                       # one rank of 200 MB, json.load on 40 MB of the same
+    python benchmarks/traces_kineto.py --mb 508              # flat? compare the memory
+    python benchmarks/traces_kineto.py --mb 500 --ranks 8    # 4 GB in a temporary folder; minutes
 
-A synthetic trace in Kineto's own layout (pretty-printed; operators, runtime calls, flow arrows, kernels, annotations) is
-written to a temporary folder, then read to Parquet in one process and by json.load in another. Bytes per CPU second and
-peak memory over file size are printed for both. Ratios travel between machines, seconds do not.
+Synthetic traces in Kineto's own layout (pretty-printed; operators, runtime calls, flow arrows, kernels, annotations) are
+written to a temporary folder: steps of 200 kernels that the host launches ahead and waits for, one allreduce in ten, which
+all ranks leave together. `traceana ingest` takes them to Parquet with attribution, `traceana ledger STORE` reads that, and
+json.load takes a small one, each in a process of its own. Memory is above that of a process that only imports. Ratios
+travel between machines, seconds do not.
 """
 
 import argparse
@@ -17,10 +20,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+ALLREDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 KERNELS = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul> >"
     "(int, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>)",
-    "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
     "nvjet_tst_64x8_64x16_1x4_h_bz_splitK_TNT",
     "void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(__nv_bfloat16*, __nv_bfloat16*, __nv_bfloat16*, unsigned int)",
     'void flashinfer::BatchPrefillWithPagedKVCacheKernel<flashinfer::KernelTraits<(flashinfer::MaskMode)1, 64u, 2u> >(\\"p\\")',
@@ -31,20 +34,20 @@ OPERATORS = ("aten::empty", "aten::mm", "aten::copy_", "sgl_kernel::rmsnorm") * 
     "record_param_comms",
 )
 HEAD = """
-  {
+  {{
     "schemaVersion": 1,
     "deviceProperties": [
-    {
-      "id": 0, "name": "Invented GPU 96GB", "totalGlobalMem": 101970870272
-    }
+    {{
+      "id": {rank}, "name": "Invented GPU 96GB", "totalGlobalMem": 101970870272
+    }}
     ],
-      "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 8},
+      "distributedInfo": {{"backend": "nccl", "rank": {rank}, "world_size": {ranks}}},
   "displayTimeUnit": "ms",
   "baseTimeNanoseconds": 1767225600000000000,
   "traceEvents": ["""
 OPERATOR = """
   {{
-    "ph": "X", "cat": "cpu_op", "name": "{name}", "pid": 4242, "tid": 4242,
+    "ph": "X", "cat": "cpu_op", "name": "{name}", "pid": {pid}, "tid": {pid},
     "ts": {ts:.3f}, "dur": {dur:.3f},
     "args": {{
       "External id": {n},"Record function id": 0, "Input Dims": [[{n}, 128], [], []], "Ev Idx": {n}
@@ -52,22 +55,22 @@ OPERATOR = """
   }},"""
 LAUNCH = """
   {{
-    "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 4242, "tid": 4242,
+    "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": {pid}, "tid": {pid},
     "ts": {ts:.3f}, "dur": 3.500,
     "args": {{
       "External id": {n}, "cbid": 211, "correlation": {n}
     }}
   }},
   {{
-    "ph": "s", "id": {n}, "pid": 4242, "tid": 4242, "ts": {ts:.3f},
+    "ph": "s", "id": {n}, "pid": {pid}, "tid": {pid}, "ts": {ts:.3f},
     "cat": "ac2g", "name": "ac2g"
   }},"""
 KERNEL = """
   {{
-    "ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": 7,
+    "ph": "X", "cat": "kernel", "name": "{name}", "pid": {rank}, "tid": 7,
     "ts": {ts:.3f}, "dur": {dur:.3f},
     "args": {{
-      "External id": {n}, "queued": 0, "device": 0, "context": 1,
+      "External id": {n}, "queued": 0, "device": {rank}, "context": 1,
       "stream": 7, "correlation": {n},
       "registers per thread": 32,
       "shared memory": 0,
@@ -79,13 +82,13 @@ KERNEL = """
     }}
   }},
   {{
-    "ph": "f", "id": {n}, "pid": 0, "tid": 7, "ts": {ts:.3f},
+    "ph": "f", "id": {n}, "pid": {rank}, "tid": 7, "ts": {ts:.3f},
     "cat": "ac2g", "name": "ac2g", "bp": "e"
   }},"""
 STEP = """
   {{
-    "ph": "X", "cat": "user_annotation", "name": "step[VERIFY bs={bs}]", "pid": 4242, "tid": 4242,
-    "ts": {ts:.3f}, "dur": 900.125,
+    "ph": "X", "cat": "user_annotation", "name": "step[VERIFY bs={bs}]", "pid": {pid}, "tid": {pid},
+    "ts": {ts:.3f}, "dur": {dur:.3f},
     "args": {{
       "External id": {n}
     }}
@@ -101,95 +104,140 @@ TAIL = """
 """
 
 
-def make(path: Path, size: int, compress: bool = False) -> int:
-    """Writes about `size` bytes of trace (before compression). Returns the number of kernels."""
-    rng = random.Random(7)
-    ts, n, written = 5_412_000.0, 0, 0
+PER_STEP = 200
+
+
+def make(path: Path, size: int, rank: int = 0, ranks: int = 1, compress: bool = False) -> int:
+    """Writes about `size` bytes of one rank's trace (before compression). Returns the number of kernels.
+
+    Ranks share their random numbers, and so the times at which they leave an allreduce; each arrives up to 3 us before
+    the last.
+    """
+    shared, own = random.Random(7), random.Random(rank)
+    pid, n, written = 4242 + rank, 0, 0
+    host = device = 5_412_000.0
     with gzip.open(path, "wb", compresslevel=1) if compress else path.open("wb") as out:
-        written += out.write(HEAD.encode())
+        written += out.write(HEAD.format(rank=rank, ranks=ranks).encode())
         while written < size:
-            n += 1
-            ts += rng.random() * 8
-            parts = [
-                OPERATOR.format(name=rng.choice(OPERATORS), ts=ts, dur=rng.random() * 90, n=n),
-                LAUNCH.format(ts=ts + 1, n=n),
-                KERNEL.format(
-                    name=rng.choice(KERNELS), ts=ts + 9, dur=rng.random() * 300, n=n, grid=rng.randint(1, 999)
-                ),
-            ]
-            if n % 200 == 0:
-                parts.append(STEP.format(bs=rng.randint(1, 64), ts=ts, n=n))
+            begin = host = max(host, device) + 5  # the host has waited for the step before
+            parts = []
+            for at in range(PER_STEP):
+                n += 1
+                host += 2 + shared.random() * 4
+                start, length = max(device, host + 4), 4 + shared.random() * 4
+                device = start + length
+                early = own.random() * 3 if at % 10 == 9 else 0
+                before = own.random() * 3 if at % 10 == 8 else 0
+                name = ALLREDUCE if at % 10 == 9 else shared.choice(KERNELS)
+                parts += [
+                    OPERATOR.format(name=shared.choice(OPERATORS), ts=host - 2, dur=2.5, n=n, pid=pid),
+                    LAUNCH.format(ts=host, n=n, pid=pid),
+                    KERNEL.format(
+                        name=name, ts=start - early, dur=length + early - before, n=n, grid=shared.randint(1, 999),
+                        rank=rank,
+                    ),
+                ]  # fmt: skip
+            parts.append(STEP.format(bs=8, ts=begin, dur=host + 5 - begin, n=n, pid=pid))
             written += out.write("".join(parts).encode())
         out.write(TAIL.encode())
     return n
 
 
-READ = """
-import resource, sys, tempfile, time
+#: prints CPU seconds and peak MiB of the process itself (ru_maxrss begins with that of the process that started it)
+FIGURES = """
+import time
 from pathlib import Path
-import polars, pyarrow.parquet
-from traceana.store.dataset import RunWriter
-from traceana_parsers.sources import Source
-from traceana_parsers.traces.kineto import KinetoReader
-start = time.process_time()
-with tempfile.TemporaryDirectory() as folder, RunWriter(Path(folder)) as run:
-    report = KinetoReader().read(Source(sys.argv[1]), 0, run)
-    kernels = run.flush().height("kernels")
-    assert report.problem is None and report.unread == 0, report
-print(report.bytes, kernels, time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+def figures():
+    peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
+    print(time.process_time(), peak, flush=True)
+"""
+IMPORT = """
+import traceana.api, traceana.attribution.results, traceana.cli.app, traceana.store.dataset
+import numpy, polars, pyarrow.parquet, traceana_parsers.read, traceana_parsers.traces.kineto
+figures()
+"""
+COMMAND = """
+import sys
+from traceana.cli.app import main
+out, sys.stdout = sys.stdout, open("/dev/null", "w")
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+sys.stdout = out
+figures()
 """
 LOAD = """
-import json, resource, sys, time
-start = time.process_time()
+import json, sys
 with open(sys.argv[1], "rb") as file:
     document = json.load(file)
-kernels = sum(e.get("cat") == "kernel" for e in document["traceEvents"])
-import os
-print(os.path.getsize(sys.argv[1]), kernels, time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+figures()
 """
 
 
-def measured(code: str, path: Path) -> tuple[int, int, float, float]:
-    """Bytes read, kernels found, CPU seconds and peak MiB of a process of its own."""
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
-    size, kernels, seconds, peak = done.stdout.split()
-    return int(size), int(kernels), float(seconds), float(peak)
+def measured(code: str, *arguments: str) -> tuple[float, float]:
+    """CPU seconds and peak MiB of a process of its own."""
+    command = [sys.executable, "-c", FIGURES + code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    seconds, peak = map(float, done.stdout.split()[-2:])
+    return seconds, peak
+
+
+def kernels_in(store: Path) -> int:
+    """Kernels of the one run of a store, by its manifest."""
+    (manifest,) = store.glob("run=*/run.json")
+    return int(json.loads(manifest.read_text())["rows"]["kernels"])
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--mb", type=float, default=200, help="size of the trace (MB of JSON)")
+    options.add_argument("--mb", type=float, default=200, help="size of each rank's trace (MB of JSON)")
+    options.add_argument("--ranks", type=int, default=1, help="number of ranks, a file each")
     options.add_argument("--reference-mb", type=float, default=40, help="size of the trace that json.load reads")
-    options.add_argument("--compress", action="store_true", help="gzip the large trace")
+    options.add_argument("--compress", action="store_true", help="gzip the traces")
     options.add_argument("--json", action="store_true", help="print one JSON object")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        large, small = Path(folder) / ("large.json.gz" if given.compress else "large.json"), Path(folder) / "small.json"
-        expected = make(large, int(given.mb * 1e6), given.compress), make(small, int(given.reference_mb * 1e6))
-        size, kernels, seconds, peak = measured(READ, large)
-        reference_size, reference_kernels, reference_seconds, reference_peak = measured(LOAD, small)
-        assert (kernels, reference_kernels) == expected, (kernels, reference_kernels, expected)
+        store, small, traces = Path(folder) / "store", Path(folder) / "small.json", Path(folder) / "traces"
+        traces.mkdir()
+        suffix = ".json.gz" if given.compress else ".json"
+        expected = sum(
+            make(traces / f"rank{r}.trace{suffix}", int(given.mb * 1e6), r, given.ranks, given.compress)
+            for r in range(given.ranks)
+        )
+        make(small, int(given.reference_mb * 1e6))
+        size, reference_size = int(given.mb * 1e6) * given.ranks, small.stat().st_size
+        imports = measured(IMPORT)
+        ingest = measured(COMMAND, "ingest", str(traces), "--out", str(store))
+        assert kernels_in(store) == expected
+        again = measured(COMMAND, "ledger", str(store))
+        load = measured(LOAD, str(small))
+    speed, reference = size / ingest[0] / 1e6, reference_size / load[0] / 1e6
     found = {
         "bytes": size,
-        "kernels": kernels,
-        "cpu_s": round(seconds, 2),
-        "peak_mib": round(peak),
-        "mb_per_cpu_s": round(size / seconds / 1e6, 1),
-        "json_load_mb_per_cpu_s": round(reference_size / reference_seconds / 1e6, 1),
-        "speed_ratio": round(size / seconds / (reference_size / reference_seconds), 2),
-        "json_load_peak_over_size": round(reference_peak * 2**20 / reference_size, 1),
-        "peak_over_size": round(peak * 2**20 / size, 2),
+        "ranks": given.ranks,
+        "kernels": expected,
+        "import_cpu_s": round(imports[0], 2),
+        "import_peak_mib": round(imports[1]),
+        "ingest_cpu_s": round(ingest[0], 2),
+        "ingest_peak_mib_above_import": round(ingest[1] - imports[1]),
+        "mb_per_cpu_s": round(speed, 1),
+        "again_cpu_s": round(again[0], 2),
+        "again_peak_mib_above_import": round(again[1] - imports[1]),
+        "json_load_mb_per_cpu_s": round(reference, 1),
+        "json_load_peak_over_size": round(load[1] * 2**20 / reference_size, 1),
+        "speed_ratio": round(speed / reference, 2),
     }
     if given.json:
         print(json.dumps(found))
         return
+    for label, (seconds, peak) in (("import alone", imports), ("ingest", ingest), ("ledger of the store", again)):
+        print(f"{label:20} {seconds:7.2f} CPU-s {peak:6.0f} MiB ({peak - imports[1]:4.0f} above import)")
+    print(f"{size / 1e6:.0f} MB, {given.ranks} ranks, {expected:,} kernels; {speed:.0f} MB per CPU-s with attribution,")
     print(
-        f"to Parquet: {found['cpu_s']} CPU-s for {size / 1e6:.0f} MB, {kernels} kernels, peak {found['peak_mib']} MiB"
+        f"{found['speed_ratio']} x json.load ({reference:.0f}), which takes {found['json_load_peak_over_size']} x the file in memory"
     )
-    print(
-        f"            {found['mb_per_cpu_s']} MB per CPU-s, {found['speed_ratio']} x json.load ({found['json_load_mb_per_cpu_s']})"
-    )
-    print(f"            memory {found['peak_over_size']} x the file, json.load {found['json_load_peak_over_size']} x")
 
 
 if __name__ == "__main__":

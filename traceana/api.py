@@ -56,7 +56,7 @@ def load(paths: Sequence[str]) -> Iterator[Loaded]:
         with tempfile.TemporaryDirectory(prefix="traceana-") as folder, RunWriter(Path(folder)) as writer:
             reports = read_run(paths, writer)
             _check(reports)
-            yield Loaded(writer.flush(), tuple(reports))
+            yield Loaded(_attributed(writer), tuple(reports))
     except SourceError as error:
         raise TraceanaError(str(error)) from error
 
@@ -152,13 +152,8 @@ def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Inges
         with RunWriter(Path(store)) as writer:
             reports = read_run(paths, writer)
             _check(reports)
-            tables = writer.flush()
-            _add_run_row(writer, tables, reports)
-            if tables.height("traces"):
-                from traceana.attribution.results import attribute
-
-                attribute(tables, writer)
-            tables = writer.flush()
+            _add_run_row(writer, writer.flush(), reports)
+            tables = _attributed(writer)
             rows = {name: tables.height(name) for name in STORED}
             files: list[dict[str, object]] = [
                 {"path": r.path, "bytes": r.bytes, "lines": r.lines, "sha256": file_hash(r.path)}
@@ -172,6 +167,17 @@ def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Inges
     except SourceError as error:
         raise TraceanaError(str(error)) from error
     return Ingested(folder, name, rows, tuple(reports))
+
+
+def _attributed(writer: RunWriter) -> Tables:
+    """The tables as written, with what attribution makes of traces."""
+    tables = writer.flush()
+    if not tables.height("traces"):
+        return tables
+    from traceana.attribution.results import attribute
+
+    attribute(tables, writer)
+    return writer.flush()
 
 
 def _add_run_row(writer: RunWriter, tables: Tables, reports: Sequence[FileReport]) -> None:

@@ -91,6 +91,16 @@ def test_traces_of_another_run_are_kept_apart(log: str, why: str) -> None:
     assert "kept apart" in terminal.render(found)
 
 
+def test_a_store_of_log_and_traces_gives_the_same_joined_answer(
+    same: tuple[Diagnosis, TraceReport], tmp_path: Path
+) -> None:
+    store = str(tmp_path / "store")
+    api.ingest([str(FIXTURES / "joined" / "same_run.log"), WALL], store)
+    again = api.diagnose([store])
+    assert again.trace == same[1]
+    assert (again.cycle, again.findings) == (same[0].cycle, same[0].findings)
+
+
 def test_the_joined_answer_survives_the_json_document(same: tuple[Diagnosis, TraceReport]) -> None:
     assert jsonout.decode(jsonout.render(same[0])) == same[0]
 

@@ -279,3 +279,12 @@ def test_a_healthy_trace_has_no_finding() -> None:
     ]
     found = facts(trace(*phases, comm=(allreduce(library="vllm_custom"),), gpus=("NVIDIA H200",)))
     assert not [o for rule, o in registry.run_all(found) if isinstance(o, Finding)]
+
+
+def test_with_ranks_missing_transfer_is_a_bound_and_nothing_is_sure() -> None:
+    some = trace(*per_rank(2, compute=4.0, allreduce_transfer=3.0), skew_provenance=Provenance.DERIVED)
+    found = finding(com006(facts(some), None))
+    assert "at most 3.00 ms" in found.title and "not traced included" in found.title
+    assert found.confidence is Confidence.LOW
+    assert found.explains_ms_per_cycle is not None
+    assert found.explains_ms_per_cycle.provenance is Provenance.DERIVED

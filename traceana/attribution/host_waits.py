@@ -51,12 +51,13 @@ def host_waits(cycles: pl.DataFrame, launches: pl.DataFrame, ops: pl.DataFrame, 
         if not len(windows) or not len(at):
             continue
         windows = windows[np.argsort(low[windows], kind="stable")]  # noqa: PLW2901
+        until = _reach(low[windows], high[windows])
         place = np.searchsorted(low[windows], end[at], side="right") - 1
         inside = (place >= 0) & (end[at] <= high[windows[np.maximum(place, 0)]])
         rows, owner = at[inside], windows[place[inside]]
         cycle[rows] = owner
         order = on[np.argsort(busy_from[on], kind="stable")]
-        idle[rows] = _idle_after(begin[rows], end[rows], high[owner], busy_from[order], busy_to[order])
+        idle[rows] = _idle_after(begin[rows], end[rows], until[place[inside]], busy_from[order], busy_to[order])
     calls = calls.with_columns(pl.Series("cycle", cycle), pl.Series("idle_ns", idle)).filter(pl.col("cycle") >= 0)
     key = list(TIMELINE)
     sums = calls.group_by(*key, "call").agg(
@@ -70,6 +71,13 @@ def host_waits(cycles: pl.DataFrame, launches: pl.DataFrame, ops: pl.DataFrame, 
     return sums.select(pl.col(n).cast(kind) for n, kind in HOST_WAITS.items()).sort(
         pl.col("idle_ns"), pl.col("call_ns"), descending=True
     )
+
+
+def _reach(low: IntArray, high: IntArray) -> IntArray:
+    """How far idle time that begins in each window may reach: into the next one, where that follows without a pause."""
+    following = np.concatenate((low[1:] == high[:-1], [False]))
+    reach: IntArray = np.where(following, np.concatenate((high[1:], high[-1:])), high)
+    return reach
 
 
 def _waiting_calls(launches: pl.DataFrame, ops: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:

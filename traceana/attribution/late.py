@@ -27,12 +27,12 @@ LATE: dict[str, pl.DataType] = {
 
 
 def last_to_arrive(members: pl.DataFrame) -> pl.DataFrame:
-    """The last rank of each matched instance, with the wait of all others for it (`wait_caused_ns`).
-
-    `members`: RankMatch.members.
+    """The last rank of each matched instance: group, collective, ordinal, its timeline, start_ns and the wait of all
+    others for it (wait_caused_ns). `members`: RankMatch.members.
     """
-    caused = pl.col("wait_ns").sum().over(_INSTANCE).alias("wait_caused_ns")
-    return members.with_columns(caused).filter(pl.col("late").fill_null(False))
+    caused = members.group_by(_INSTANCE).agg(pl.col("wait_ns").sum().alias("wait_caused_ns"))
+    last = members.filter(pl.col("late").fill_null(False)).select(*_INSTANCE, *TIMELINE, "start_ns")
+    return last.join(caused, on=_INSTANCE, maintain_order="left")
 
 
 def late_arrivals(rows: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:

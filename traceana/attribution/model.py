@@ -49,7 +49,7 @@ REGULAR_GAP_SHARE = 0.1
 #: wait share of all collective time from which a set is skew-dominated, and below which transfer-dominated
 SKEW_SHARE = 0.6
 TRANSFER_SHARE = 0.25
-#: fewer matched instances than this are inconclusive (measured one by one: it takes few to see an odd one)
+#: fewer matched instances than this are inconclusive (each is measured: it takes few to see one that is odd)
 MIN_MATCHED = 3
 #: fewer instances of one size than this give no low quantile with one rank
 MIN_ONE_RANK = 20

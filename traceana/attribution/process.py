@@ -62,28 +62,27 @@ class FileNames:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What goes on to the judgement across ranks: collectives split on one rank alone, and how late ones came about."""
+class Matched:
+    """What a process needs of the others. `transfers`: see ranks.splits, None where no two ranks were matched;
+    `last`: see late.last_to_arrive."""
 
-    members: pl.DataFrame
+    transfers: pl.DataFrame | None
+    last: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What goes on to the judgement across ranks: collectives split on this rank alone (None where ranks were matched),
+    and how its late arrivals came about (late.LATE)."""
+
+    alone: pl.DataFrame | None
     arrivals: pl.DataFrame
 
 
-def attribute_process(
-    tables: Tables,
-    who: Process,
-    names: FileNames,
-    members: pl.DataFrame | None,
-    last: pl.DataFrame,
-    sink: Sink,
-) -> Found:
+def attribute_process(tables: Tables, who: Process, names: FileNames, matched: Matched, sink: Sink) -> Found:
     """Adds what attribution says of one process to the tables of store.tables.ATTRIBUTION_TABLES.
 
-    Args:
-        tables: the run. names: those of the process' file. members: RankMatch.members of the run; None where no two
-            ranks were matched. last: see late.last_to_arrive.
-
-    Raises LedgerError when buckets do not add up.
+    `names` are those of the process' file. Raises LedgerError when buckets do not add up.
     """
     found = {name: tables.frame(name, columns, who.only()) for name, columns in _COLUMNS.items()}
     ranges = tables.frame("ranges", only={**who.only(), "name_id": names.of_scopes})
@@ -98,8 +97,12 @@ def attribute_process(
     if not cycles.height:
         cycles = cycles_of_replays(launches, ops, found["graphs"])
         source, provenance = "the periodic pattern of graph launches", "derived"
-    own = split_one_rank(collectives, kernels) if members is None else members.filter(picked(who.only()))
-    ledger = build_ledger(cycles.filter(pl.col("device").is_not_null()), ops, splits(own))
+    if matched.transfers is None:
+        alone = split_one_rank(collectives, kernels)
+        transfers = splits(alone)
+    else:
+        alone, transfers = None, matched.transfers.filter(picked(who.only()))
+    ledger = build_ledger(cycles.filter(pl.col("device").is_not_null()), ops, transfers)
     counts = count_process(who, found, ops, cycles)
     made = {
         "processes": pl.DataFrame([asdict(counts)]).with_columns(
@@ -114,11 +117,12 @@ def attribute_process(
         "host_waits": host_waits(cycles, launches, ops, names.names),
         "comm_kernels": comm_kernels(cycles, ops, kernels, collectives, kinds.select("file_id", "name_id", "library")),
         "cycle_copies": copies(cycles, found["memops"]),
-        "matched_collectives": own,
     }
+    if alone is not None:
+        made["matched_collectives"] = alone
     for table, rows in made.items():
         sink.add(table, shaped(rows, table))
-    return Found(own, late_arrivals(last.filter(picked(who.only())), ops))
+    return Found(alone, late_arrivals(matched.last.filter(picked(who.only())), ops))
 
 
 def shaped(rows: pl.DataFrame, table: str) -> pl.DataFrame:

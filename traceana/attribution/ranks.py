@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from traceana.attribution.codes import column, dense_codes, rows_by_code
-from traceana.attribution.intervals import IntArray
+from traceana.attribution.intervals import IntArray, is_new
 from traceana.attribution.model import LEFT_TOGETHER_NS, LEFT_TOGETHER_SHARE, TIMELINE, RankMatch
 from traceana.store.tables import STORED
 from traceana_parsers.schema import polars_schema
@@ -33,7 +33,6 @@ _ALIKE_NS = 1_000
 
 MEMBERS = polars_schema("matched_collectives", STORED)
 OFFSETS = polars_schema("clock_offsets", STORED)
-_WHO = ("rank", "file_id", "pid", "device")
 
 
 def match_ranks(collectives: pl.DataFrame, *, wall_clock: bool = True) -> RankMatch:
@@ -49,36 +48,36 @@ def match_ranks(collectives: pl.DataFrame, *, wall_clock: bool = True) -> RankMa
         group was seen, else derived: the transfer is then an upper bound, because the last to arrive may not have
         been traced.
     """
-    rows = collectives.filter(pl.col("collective").is_in(SYNCHRONISING)).with_columns(
-        pl.col("group_name").fill_null("").alias("group")
-    )
+    named = pl.col("group_name").fill_null("").alias("group")
+    kinds = collectives.select(named, "collective").unique().filter(pl.col("collective").is_in(SYNCHRONISING))
     members: list[pl.DataFrame] = []
     offsets: list[pl.DataFrame] = []
     notes: list[str] = []
-    for (group, collective), part in rows.sort("start_ns").group_by(["group", "collective"], maintain_order=True):
-        found = _match(part, wall_clock)
+    for group, collective in kinds.sort(pl.all()).iter_rows():
+        of_kind = ((named == group) & (pl.col("collective") == collective)).fill_null(False)
+        rows = np.flatnonzero(collectives.select(of_kind.alias("of"))["of"].to_numpy())
+        by_start = rows[np.argsort(column(collectives, "start_ns")[rows], kind="stable")]
+        found = _match(collectives[by_start], wall_clock)
         if found is None:
             continue
-        matched, offset, note = found
-        members.append(matched)
+        of = pl.lit(group).alias("group"), pl.lit(collective).alias("collective")
+        members.append(_shaped(found[0].with_columns(of), MEMBERS))
+        offsets.append(_shaped(found[1].with_columns(of), OFFSETS))
         label = f"{collective}{f' of group {group}' if group else ''}"
-        offsets.append(offset.with_columns(pl.lit(group).alias("group"), pl.lit(collective).alias("collective")))
-        notes += [f"{label}: {note}"] if note else []
-    return RankMatch(
-        _shape(members, MEMBERS).sort("group", "collective", "ordinal", *_WHO),
-        _shape(offsets, OFFSETS).sort("group", "collective", *_WHO),
-        tuple(notes),
-    )
+        notes += [f"{label}: {found[2]}"] if found[2] else []
+    none = pl.DataFrame(schema=MEMBERS), pl.DataFrame(schema=OFFSETS)
+    return RankMatch(pl.concat(members or none[:1]), pl.concat(offsets or none[1:]), tuple(notes))
 
 
-def _shape(parts: list[pl.DataFrame], schema: dict[str, pl.DataType]) -> pl.DataFrame:
-    if not parts:
-        return pl.DataFrame(schema=schema)
-    return pl.concat([part.select(pl.col(name).cast(kind) for name, kind in schema.items()) for part in parts])
+def _shaped(rows: pl.DataFrame, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    return rows.select(pl.col(name).cast(kind) for name, kind in schema.items())
 
 
 def _match(part: pl.DataFrame, wall_clock: bool) -> tuple[pl.DataFrame, pl.DataFrame, str] | None:
-    """Members and offsets of one collective of one group, and a note where something is wrong; None with one rank."""
+    """Members and offsets of one collective of one group, and a note where something is wrong; None with one rank.
+
+    `part` is in order of start. Members come by ordinal, then by rank.
+    """
     (code,), count = dense_codes([part], TIMELINE)
     if count < 2:
         return None
@@ -96,12 +95,9 @@ def _match(part: pl.DataFrame, wall_clock: bool) -> tuple[pl.DataFrame, pl.DataF
         figures[rank] = (*_offset(reference, own, shift), shift)
         ambiguous += rivals > 0 and not (wall_clock and abs(int(figures[rank, 0])) <= LEFT_TOGETHER_NS)
     trusted = figures[:, 3] == 1
-    part = part.with_columns(
-        pl.Series("ordinal", ordinal), pl.Series("offset", figures[code, 0]), pl.Series("trusted", trusted[code])
-    )
-    first = part[[int(own[0]) for own in rows]].select(TIMELINE)
+    first = part[[int(rows[rank][0]) for rank in order]].select(TIMELINE)
     names = ("offset_ns", "spread_ns", "instances", "trusted", "shift")
-    offsets = first.with_columns(pl.Series(name, figures[:, at]) for at, name in enumerate(names))
+    offsets = first.with_columns(pl.Series(name, figures[order, at]) for at, name in enumerate(names))
     bad = count - int(trusted.sum())
     notes = [f"{bad} of {count} ranks left out, their ends do not agree with the others'"] if bad else []
     if ambiguous:
@@ -112,8 +108,11 @@ def _match(part: pl.DataFrame, wall_clock: bool) -> tuple[pl.DataFrame, pl.DataF
     expected = int(size) if isinstance(size, int) else count
     if expected < count:
         note = f"{count} ranks were traced and the group has {expected}: several groups share the name"
-        return part.clear().pipe(_split, expected), offsets.with_columns(pl.lit(False).alias("trusted")), note
-    return _split(part.filter(pl.col("trusted")), expected), offsets, note
+        trusted[:] = False
+        offsets = offsets.with_columns(trusted=pl.lit(False))
+    kept = np.flatnonzero(trusted[code])
+    kept = kept[np.lexsort((np.argsort(order)[code[kept]], ordinal[kept]))]
+    return _split(part, kept, ordinal[kept], figures[code[kept], 0], expected), offsets, note
 
 
 def _reference_first(part: pl.DataFrame, rows: list[IntArray]) -> list[int]:
@@ -184,23 +183,31 @@ def _offset(reference: IntArray, own: IntArray, shift: int) -> tuple[int, int, i
     return offset, spread, len(found), int(uneven <= max(LEFT_TOGETHER_NS, LEFT_TOGETHER_SHARE * spacing))
 
 
-def _split(part: pl.DataFrame, expected: int) -> pl.DataFrame:
-    """Rows of MEMBERS from rows with ordinal and offset. Late: the shortest, the later arrival among equals."""
-    part = part.filter(pl.len().over("ordinal") > 1).with_columns(
-        (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns"),
-        (pl.col("start_ns") - pl.col("offset")).alias("arrival_ns"),
-    )
-    transfer = pl.col("duration_ns").min().over("ordinal")
-    complete = pl.len().over("ordinal") >= expected
-    shortest = pl.col("duration_ns") == transfer
-    last = pl.when(shortest).then("arrival_ns").max().over("ordinal")
-    late = shortest & (pl.col("arrival_ns") == last)
-    part = part.with_columns(
-        transfer.alias("transfer_ns"), (pl.col("duration_ns") - transfer).alias("wait_ns"), complete.alias("complete"),
-        (late & (late.cast(pl.Int32).cum_sum().over("ordinal") == 1)).alias("late"),
-    )  # fmt: skip
+def _split(part: pl.DataFrame, rows: IntArray, ordinal: IntArray, offset: IntArray, expected: int) -> pl.DataFrame:
+    """Some rows, sorted by `ordinal`, with the rest of MEMBERS; without those of instances that one rank only has.
+
+    Late: the shortest, the later arrival among equals.
+    """
+    instance = np.cumsum(is_new(ordinal)) - 1
+    seen = np.bincount(instance, minlength=1)[instance]
+    several = np.flatnonzero(seen > 1)
+    part, ordinal, instance = part[rows[several]], ordinal[several], instance[several]
+    complete = seen[several] >= expected
+    duration = column(part, "end_ns") - column(part, "start_ns")
+    arrival = column(part, "start_ns") - offset[several]
+    by_length = np.lexsort((-arrival, duration, instance))  # of each instance the late rank comes first
+    late = np.zeros(part.height, np.bool_)
+    late[by_length[is_new(instance)]] = True
+    transfer = duration[late][np.cumsum(is_new(instance)) - 1] if part.height else duration
     provenance = pl.when(pl.col("complete")).then(pl.lit("measured")).otherwise(pl.lit("derived"))
-    return part.with_columns(provenance.alias("provenance"))
+    return part.with_columns(
+        ordinal=ordinal,
+        arrival_ns=arrival,
+        transfer_ns=transfer,
+        wait_ns=duration - transfer,
+        late=late,
+        complete=complete,
+    ).with_columns(provenance.alias("provenance"))
 
 
 def splits(members: pl.DataFrame) -> pl.DataFrame:

@@ -15,8 +15,8 @@ import polars as pl
 
 from traceana.attribution.late import last_to_arrive, late_ranks
 from traceana.attribution.model import PROCESS, Process
-from traceana.attribution.process import FileNames, attribute_process, shaped
-from traceana.attribution.ranks import match_ranks
+from traceana.attribution.process import FileNames, Matched, attribute_process, shaped
+from traceana.attribution.ranks import match_ranks, splits
 from traceana.attribution.skew import judge
 
 if TYPE_CHECKING:
@@ -56,20 +56,22 @@ def attribute(tables: Tables, sink: Sink) -> None:
     if not traces.height:
         return
     match = match_ranks(tables.frame("collectives", _MATCHED), wall_clock="relative" not in traces["clock"].to_list())
-    last = last_to_arrive(match.members)
-    matched = match.members if match.members.height else None
-    members, arrivals = [match.members], []
+    sink.add("matched_collectives", shaped(match.members, "matched_collectives"))
+    sink.add("clock_offsets", shaped(match.offsets, "clock_offsets"))
+    skew = judge(match.members) if match.members.height else None
+    matched = Matched(None if skew is None else splits(match.members), last_to_arrive(match.members))
+    notes = json.dumps(match.notes)
+    del match  # the events of each process come next
+    alone, arrivals = [], []
     processes = traces.select(PROCESS).unique(maintain_order=True)
     for (file_id,), rows in processes.group_by("file_id", maintain_order=True):
         names = FileNames(tables, file_id)
         for who in rows.iter_rows():
-            found = attribute_process(tables, Process(*who), names, matched, last, sink)
+            found = attribute_process(tables, Process(*who), names, matched, sink)
             arrivals.append(found.arrivals)
-            if matched is None:
-                members.append(found.members)
-    sink.add("clock_offsets", shaped(match.offsets, "clock_offsets"))
+            alone += [] if found.alone is None else [found.alone]
     sink.add("late_ranks", shaped(late_ranks(pl.concat(arrivals)), "late_ranks"))
-    skew = judge(pl.concat(members))
+    skew = skew or judge(pl.concat(alone))
     row = {
         "version": version(),
         "skew": skew.kind,
@@ -79,7 +81,7 @@ def attribute(tables: Tables, sink: Sink) -> None:
         "ranks": skew.ranks,
         "transfer_ns": skew.transfer_ns,
         "wait_ns": skew.wait_ns,
-        "notes": json.dumps(match.notes),
+        "notes": notes,
     }
     sink.add("attribution", shaped(pl.DataFrame([row]), "attribution"))
 

@@ -83,13 +83,22 @@ def _buckets(trace: TraceReport, placed: dict[str, list[TracePhase]], ranks: str
         if any(cells):
             lines[words] = cells
     total = sum(lines["window"])
-    how = letter(trace.provenance)
     rows = tuple(
-        Row(words, (*(figure(c) for c in cells), figure(sum(cells)), share(sum(cells) / total if total else None)), how)
+        Row(
+            words,
+            (*(figure(c) for c in cells), figure(sum(cells)), share(sum(cells) / total if total else None)),
+            _letter(trace, words),
+        )
         for words, cells in lines.items()
     )
     whole_ = unit(trace.phases, trace.provenance)
     return Table(f"ms per {whole_}{ranks}", (*placed, whole_, "share"), rows)
+
+
+def _letter(trace: TraceReport, words: str) -> str:
+    """Provenance of a row: transfer and wait are derived where not all ranks were traced."""
+    split = words in (BUCKETS["allreduce_transfer"], BUCKETS["allreduce_wait"])
+    return letter("derived" if split and trace.skew_provenance != "measured" else trace.provenance)
 
 
 def _per_cycle(trace: TraceReport, phases: Sequence[TracePhase], bucket: str | None) -> float:
@@ -141,10 +150,10 @@ def whole_table(trace: TraceReport) -> Table | None:
 def _by_timeline(corner: str, sums: dict[Timeline, dict[str, float]], trace: TraceReport) -> Table:
     shown = _shown(list(sums), trace)
     columns = [sums[timeline] for timeline in shown]
-    rows = [Row("window", tuple(figure(sum(c.values())) for c in columns), "m")]
+    rows = [Row("window", tuple(figure(sum(c.values())) for c in columns), letter(trace.provenance))]
     for name, words in BUCKETS.items():
         if any(c[name] for c in columns):
-            rows.append(Row(words, tuple(figure(c[name]) for c in columns), "m"))
+            rows.append(Row(words, tuple(figure(c[name]) for c in columns), _letter(trace, words)))
     last = {late.rank: late.share_last for late in reversed(trace.late)}
     if any(timeline.rank in last for timeline in shown) and trace.skew != "inconclusive":
         rows.append(Row("last to arrive", tuple(share(last.get(t.rank, 0.0)) for t in shown), "m"))

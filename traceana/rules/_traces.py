@@ -170,6 +170,11 @@ def confidence(trace: TraceFacts, best: Confidence = Confidence.MEDIUM) -> Confi
     return Confidence.MEDIUM if stretched and best is Confidence.HIGH else best
 
 
+def all_ranks(trace: TraceFacts) -> bool:
+    """True where the whole group was traced: else transfer is an upper bound and the late rank a guess."""
+    return trace.skew_provenance is Provenance.MEASURED
+
+
 def seen_in(trace: TraceFacts, rank: int | None = None) -> tuple[Evidence, ...]:
     """The trace of `rank` (None: of the first) and another one: enough to open and look."""
     ordered = sorted(trace.timelines, key=lambda t: t.rank != rank)

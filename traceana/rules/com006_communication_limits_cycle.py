@@ -10,7 +10,7 @@ Why it matters:
 
 How sure and why:
     Medium: transfer is what the last rank to arrive sees, exact where all ranks were traced. What could be saved of
-    it is not in a trace: some of it is the floor of these links. Low with fewer than 20 cycles.
+    it is not in a trace: some of it is the floor of these links. Low with fewer than 20 cycles or ranks missing.
 
 Rivals:
     COM001, COM003, COM004, COM005 (why NCCL is slower than it could be), COM010 (a faster path exists), a floor
@@ -36,6 +36,7 @@ from traceana.rules._text import ms, num, pct
 from traceana.rules._traces import (
     HIDDEN,
     ONE_RANK,
+    all_ranks,
     allreduces,
     amount,
     confidence,
@@ -46,7 +47,7 @@ from traceana.rules._traces import (
     protocol_hint,
     seen_in,
 )
-from traceana.rules.interface import Clear, Finding, Outcome, Rule, Severity, Threshold
+from traceana.rules.interface import Clear, Confidence, Finding, Outcome, Rule, Severity, Threshold
 
 LARGE_SHARE = Threshold(
     "large_share",
@@ -65,20 +66,24 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
     trace = gate(facts)
     if not isinstance(trace, TraceFacts):
         return trace
-    every, transfer = amount(trace, _ALL), amount(trace, _TRANSFER)
-    if hidden(trace) and every.share < LARGE_SHARE.value:
+    whole, transfer = amount(trace, _ALL), amount(trace, _TRANSFER)
+    if hidden(trace) and whole.share < LARGE_SHARE.value:
         return HIDDEN
-    if every.share < LARGE_SHARE.value or (trace.ranks > 1 and transfer.share < LARGE_SHARE.value):
-        return Clear(f"communication is {pct(every.share)} of the cycle, {pct(transfer.share)} without waiting")
+    if whole.share < LARGE_SHARE.value or (trace.ranks > 1 and transfer.share < LARGE_SHARE.value):
+        return Clear(f"communication is {pct(whole.share)} of the cycle, {pct(transfer.share)} without waiting")
     if trace.ranks <= 1:
         return ONE_RANK
+    every = all_ranks(trace)
     return Finding(
         code=RULE.code,
-        title=f"Communication with all ranks present takes {ms(transfer.mean)} of each cycle ({pct(transfer.share)})",
+        title=f"Communication with all ranks present takes {ms(transfer.mean)} of each cycle ({pct(transfer.share)})"
+        if every
+        else f"Communication takes at most {ms(transfer.mean)} of each cycle ({pct(transfer.share)}), waiting for "
+        "ranks that were not traced included",
         severity=Severity.WARNING,
-        confidence=confidence(trace),
-        why=f"Transfer and other communication not under compute: {transfer} per cycle. "
-        f"{_calls(trace)}Waiting for late ranks is not in it.",
+        confidence=confidence(trace) if every else Confidence.LOW,
+        why=f"Transfer and other communication not under compute: {transfer} per cycle. {_calls(trace)}"
+        f"Waiting for {'late ranks' if every else 'the traced ranks'} is not in it.",
         fix=(
             "find out which path the allreduces take (NCCL_DEBUG=INFO: `via P2P` or `via SHM`; the engine's "
             "start-up lines)",
@@ -87,7 +92,9 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
         evidence=seen_in(trace),
         confirm="nccl-tests all_reduce_perf with the same ranks and message size: the rest is not the links",
         rivals=("COM001", "COM003", "COM004", "COM005", "COM010", "the floor of these links"),
-        **explained(facts, trace, 0.0, transfer.high, what="all of it; the floor of the links is part of it"),
+        **explained(
+            facts, trace, 0.0, transfer.high, trace.skew_provenance, "all of it; the floor of the links is part of it"
+        ),
     )
 
 

@@ -33,9 +33,9 @@ from __future__ import annotations
 from traceana.facts.model import Facts
 from traceana.facts.trace_model import TraceFacts
 from traceana.rules._text import ms, pct
-from traceana.rules._traces import confidence, explained, gate, seen_in, waiting
+from traceana.rules._traces import all_ranks, confidence, explained, gate, seen_in, waiting
 from traceana.rules.com008_one_rank_arrives_last import WORTH, culprit
-from traceana.rules.interface import CannotTell, Clear, Finding, Outcome, Rule, Severity
+from traceana.rules.interface import CannotTell, Clear, Confidence, Finding, Outcome, Rule, Severity
 
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
@@ -56,7 +56,7 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
         title=f"Ranks wait for each other {ms(wait.mean)} of each cycle ({pct(wait.share)}), now for one, now for "
         "another",
         severity=Severity.WARNING,
-        confidence=confidence(trace),
+        confidence=confidence(trace) if all_ranks(trace) else Confidence.LOW,
         why=f"Waiting in allreduces: {wait} per cycle. Over {trace.instances:,} matched collectives: "
         f"{', '.join(named) or 'no rank is known by number'}.",
         fix=(
@@ -66,7 +66,7 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
         evidence=seen_in(trace),
         confirm="is there a launch gap before the late arrivals (hosts differ), or compute (the GPUs' work differs)?",
         rivals=("GRF002", "uneven experts or lengths per rank", "the profiler, which slows hosts unevenly"),
-        **explained(facts, trace, wait.low, wait.high, what="waiting in allreduces, by rank"),
+        **explained(facts, trace, wait.low, wait.high, trace.skew_provenance, "waiting in allreduces, by rank"),
     )
 
 

@@ -31,10 +31,10 @@ References:
 
 from __future__ import annotations
 
-from traceana.facts.model import Facts, Provenance
+from traceana.facts.model import Facts
 from traceana.facts.trace_model import LateRank, TraceFacts
 from traceana.rules._text import ms, pct
-from traceana.rules._traces import amount, confidence, cycle_ms, explained, gate, seen_in, waiting
+from traceana.rules._traces import all_ranks, amount, confidence, cycle_ms, explained, gate, seen_in, waiting
 from traceana.rules._wording import kernel
 from traceana.rules.interface import CannotTell, Clear, Confidence, Finding, Outcome, Rule, Severity, Threshold
 
@@ -89,33 +89,27 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
 
 
 def _finding(facts: Facts, trace: TraceFacts, late: LateRank) -> Finding:
-    wait = amount(trace, ("allreduce_wait",))
-    total = sum(rank.wait_caused_ms for rank in trace.late)
+    wait, gpus = amount(trace, ("allreduce_wait",)), len(trace.timelines)
+    waits = wait.mean * gpus / max(gpus - 1, 1)  # of the others: the late one hardly waits
+    caused = late.wait_caused_ms / sum(rank.wait_caused_ms for rank in trace.late)
     who = f"Rank {late.rank}" if late.rank is not None else f"Device {late.device}"
-    others = trace.ranks - 1
-    waiting = wait.mean * len(trace.timelines) / max(len(trace.timelines) - 1, 1)
-    sure = late.share_last >= LAST.value and trace.skew_provenance is Provenance.MEASURED
-    best = Confidence.HIGH if sure else Confidence.MEDIUM
-    if trace.skew_provenance is not Provenance.MEASURED:
-        best = Confidence.LOW
+    others = f"the other {trace.ranks - 1} wait" if trace.ranks > 2 else "the other waits"
+    best = Confidence.HIGH if late.share_last >= LAST.value else Confidence.MEDIUM
+    missing = "" if all_ranks(trace) else "Not all ranks were traced: the last one may be another. "
     return Finding(
         code=RULE.code,
-        title=f"{who} arrives last at {pct(late.share_last)} of {trace.instances:,} collectives: the other "
-        f"{others} wait "
-        f"{ms(waiting)} of each cycle, mostly for it"
-        if others > 1
-        else f"{who} arrives last at {pct(late.share_last)} of {trace.instances:,} collectives: the other waits "
-        f"{ms(waiting)} of each cycle",
+        title=f"{who} arrives last at {pct(late.share_last)} of {trace.instances:,} collectives: {others} "
+        f"{ms(waits)} of "
+        f"each cycle, {pct(caused)} of it for that rank",
         severity=Severity.WARNING,
-        confidence=confidence(trace, best),
-        why=f"{pct(late.wait_caused_ms / total)} of all waiting is for it. {_before(late)}Waiting in allreduces is "
-        f"{wait} "
-        f"per cycle. To the others it looks like communication.",
+        confidence=confidence(trace, best) if all_ranks(trace) else Confidence.LOW,
+        why=f"{_before(late)}{missing}Waiting in allreduces is {wait} per cycle. To the others it looks like "
+        "communication.",
         fix=_FIX.get(late.before or "", _ANY_FIX),
         evidence=seen_in(trace, late.rank),
         confirm="exchange two GPUs (CUDA_VISIBLE_DEVICES in another order): does the lateness move with the GPU?",
         rivals=("uneven work by design", "a profiler that slows one rank down"),
-        **explained(facts, trace, waiting * late.wait_caused_ms / total, waiting, what="waiting of the other ranks"),
+        **explained(facts, trace, caused * waits, waits, trace.skew_provenance, "waiting of the other ranks"),
     )
 
 

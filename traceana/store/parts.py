@@ -111,10 +111,11 @@ def _polars(table: pa.Table) -> pl.DataFrame:
 
 
 def release_memory() -> None:
-    """Gives back what Arrow keeps of the memory that reading took."""
+    """Gives back what allocators keep of the memory that Arrow and (through C's) numpy have used."""
     import pyarrow as pa
 
-    pa.default_memory_pool().release_unused()
+    for pool in (pa.default_memory_pool(), pa.system_memory_pool()):
+        pool.release_unused()
 
 
 @contextmanager
