@@ -14,8 +14,8 @@ from traceana_parsers.interface import FileReport, Sink
 from traceana_parsers.sources import Stream, StreamState, blocks
 
 _SAMPLE = re.compile(
-    r"(?P<name>[A-Za-z_:][A-Za-z0-9_:]*)(?:\{(?P<labels>.*)\})?[ \t]+(?P<value>[+-]?(?:[0-9.][0-9.eE+-]*|Inf|NaN))"
-    r"(?:[ \t]+(?P<ts>-?[0-9.eE+]+))?(?:[ \t]+#.*)?\s*$"
+    r'(?P<name>[A-Za-z_:][A-Za-z0-9_:]*)(?:\{(?P<labels>(?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?[ \t]+'
+    r"(?P<value>[+-]?(?:[0-9.][0-9.eE+-]*|Inf|NaN))(?:[ \t]+(?P<ts>-?[0-9.eE+]+))?(?:[ \t]+#.*)?\s*$"
 )
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _TYPE = re.compile(r"# TYPE (?P<name>\S+) (?P<kind>counter|gauge|histogram|summary|untyped|unknown|info|stateset)\b")
