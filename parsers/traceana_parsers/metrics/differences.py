@@ -147,6 +147,9 @@ def _times(point: Point, made: dict[str, float]) -> None:
     if made.get("itl_count"):
         point.put("chunks", made["itl_count"])
         point.put("itl_of", "chunk")  # a server observes it once per message it sends
+        if made.get("steps"):
+            # messages per engine step: a step sends one to every request it decodes
+            point.put("concurrency_seen", (made["itl_count"] + made.get("ttft_count", 0.0)) / made["steps"])
 
 
 def _acceptance(point: Point, made: dict[str, float], after: Scrape) -> None:

@@ -115,3 +115,4 @@ def test_scrapes_of_the_captures_say_what_the_client_measured(method: str) -> No
             pytest.approx(bench["spec_decode_acceptance_length"]) if method != "baseline" else None
         )
         assert row["speculative"] is (method != "baseline")
+        assert 0.8 * users <= row["concurrency_seen"] <= users  # fewer at the beginning and the end
