@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import polars as pl
 
+    from traceana_parsers.metrics.differences import Scrape
     from traceana_parsers.sources import Block
 
 
@@ -56,6 +57,7 @@ class FileReport:
     problem: str | None = None
     modified: float | None = None  # seconds since the epoch
     inside: str | None = None  # path of the file that a text was kept in, e.g. output captured in a trace
+    scrapes: list[Scrape] = field(default_factory=list)  # of /metrics, for what changed from one to the next
     questions: list[Question] = field(default_factory=list)  # tables of which the user must say what they hold
     shapes: list[tuple[str, int]] = field(default_factory=list)  # most common line shapes when nothing was recognised
 

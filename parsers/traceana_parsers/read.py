@@ -12,6 +12,7 @@ from traceana_parsers.bench.readers import reader_for as reader_for_results
 from traceana_parsers.bench.text import TextBench
 from traceana_parsers.interface import FileReport, Sink
 from traceana_parsers.logs.scan import LogReader
+from traceana_parsers.metrics.differences import add_differences
 from traceana_parsers.peek import Peeked
 from traceana_parsers.sources import Source, SourceError, expand, open_stream
 from traceana_parsers.traces.gather import Batch, gathered
@@ -37,6 +38,9 @@ def read_run(paths: Iterable[str], sink: Sink, columns: Mapping[str, str] | None
     answers = {heading.casefold(): column for heading, column in (columns or {}).items()}
     run = _Run(gathered(expand(paths)), sink, answers)
     reports = run.read()
+    if all(report.scrapes or report.format == "server_info" for report in reports):
+        # with a log or a benchmark beside them, these say what was measured, and the scrapes' times are not of one load
+        add_differences((scrape for report in reports for scrape in report.scrapes), sink)
     rows = [
         {
             "file_id": r.file_id,

@@ -45,8 +45,9 @@ class NcclTests:
     def _head(self, text: str) -> bool:
         if "_perf" in text and (found := _COLLECTIVE.search(text)) and len(text) < 2000:
             self._collective = _NAMES.get(found[1], found[1])
-            self._series = " ".join(_VARIABLE.findall(text)) or None
-            self._ranks = self._device = None
+            if not text.startswith("#"):  # the command
+                self._series = " ".join(_VARIABLE.findall(text)) or None
+                self._ranks = self._device = None
             return True
         if "nccl-library=" in text or "NCCL version" in text:
             found = _VERSION.search(text)

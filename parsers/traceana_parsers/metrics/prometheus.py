@@ -11,11 +11,12 @@ from typing import Any
 
 from traceana_parsers.bench.rows import Rows
 from traceana_parsers.interface import FileReport, Sink
+from traceana_parsers.metrics.differences import Scrape, wanted
 from traceana_parsers.sources import Stream, StreamState, blocks
 
 _SAMPLE = re.compile(
-    r"(?P<name>[A-Za-z_:][A-Za-z0-9_:]*)(?:\{(?P<labels>.*)\})?[ \t]+(?P<value>[+-]?(?:[0-9.][0-9.eE+-]*|Inf|NaN))"
-    r"(?:[ \t]+(?P<ts>-?[0-9.eE+]+))?(?:[ \t]+#.*)?\s*$"
+    r'(?P<name>[A-Za-z_:][A-Za-z0-9_:]*)(?:\{(?P<labels>(?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?[ \t]+'
+    r"(?P<value>[+-]?(?:[0-9.][0-9.eE+-]*|Inf|NaN))(?:[ \t]+(?P<ts>-?[0-9.eE+]+))?(?:[ \t]+#.*)?\s*$"
 )
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _TYPE = re.compile(r"# TYPE (?P<name>\S+) (?P<kind>counter|gauge|histogram|summary|untyped|unknown|info|stateset)\b")
@@ -41,7 +42,7 @@ def sniff(head: bytes) -> bool:
 
 def read(stream: Stream, report: FileReport, sink: Sink, answers: Mapping[str, str]) -> None:
     """Adds a row per sample and closes the stream; a sample that comes again begins the next scrape."""
-    reader = _Reader(Rows(sink, report.file_id))
+    reader = _Reader(Rows(sink, report.file_id), report.file_id)
     state = StreamState()
     with stream:
         for block in blocks(stream, state):
@@ -54,7 +55,7 @@ def read(stream: Stream, report: FileReport, sink: Sink, answers: Mapping[str, s
     report.bytes = state.size
     report.recognised, report.unread = reader.known, reader.unread
     report.unread_line, report.unread_text = reader.first_unread or (None, None)
-    report.format = reader.format
+    report.format, report.scrapes = reader.format, reader.scrapes
     if state.problem:
         report.problem = f"{state.problem}; what came before was read"
     elif not reader.known:
@@ -62,8 +63,11 @@ def read(stream: Stream, report: FileReport, sink: Sink, answers: Mapping[str, s
 
 
 class _Reader:
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, file_id: int) -> None:
         self._rows = rows
+        self._file_id = file_id
+        self.scrapes: list[Scrape] = []
+        self._written = False  # the time of the scrape being read is in the file
         self._kinds: dict[str, str] = {}
         self._labels: dict[str, str] = {}
         self._seen: set[tuple[str, str]] = set()
@@ -103,6 +107,7 @@ class _Reader:
             self._ts, self._next = self._next, None
         if match["ts"] and (own := _moment(match["ts"])):
             self._ts = own
+        self._written = self._ts is not None
         engine = name.partition(":")[0].partition("_")[0]
         if engine in self._engines:
             self._engines[engine] += 1
@@ -126,6 +131,13 @@ class _Reader:
             self._rows.add("metrics", {**row, "scrape": self._number, "ts": self._ts}, number, offset)
         if self._scrape:
             self._number += 1
+            _, line, offset = self._scrape[0]
+            scrape = Scrape(self._file_id, line, offset, self._ts, self._written)
+            for row, _, _ in self._scrape:
+                if wanted(row["name"]):
+                    scrape.take(row["name"], json.loads(row["labels"]), row["value"])
+            self.scrapes.append(scrape)
+        self._written = False
         self._scrape, self._ts = [], None
         self._seen.clear()
 

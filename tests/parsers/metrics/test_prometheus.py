@@ -91,6 +91,7 @@ def test_times_of_samples_in_both_writings(tmp_path: Path) -> None:
     for text in (prometheus, openmetrics):
         rows = got(tmp_path, text).rows("metrics")
         assert {r["ts"] for r in rows} == {datetime(2026, 2, 3, 9, 15, 20, 500_000)}
+        assert {r["value"] for r in rows} == {5}
 
 
 def test_labels_with_quotes_commas_and_braces(tmp_path: Path) -> None:
