@@ -68,16 +68,16 @@ def cycle(which: str) -> None:
         verified = types.SimpleNamespace(
             accept_length_per_req_cpu=[2, 0], num_correct_drafts_per_req_cpu=[2, 0], verified_id=[1]
         )
-        owner.verify = sleeps(6, (None, verified, None, True))
-        owner.draft, owner.forward_draft_extend_after_decode = sleeps(3), sleeps(1)
+        owner.verify = sleeps(30, (None, verified, None, True))
+        owner.draft, owner.forward_draft_extend_after_decode = sleeps(15), sleeps(5)
         worker = object.__new__(owner)
-        worker.draft_model_runner = types.SimpleNamespace(tp_group=None)
+        owner.draft_model_runner = types.SimpleNamespace(tp_group=None)
         worker.draft_tp_context = context
     else:
         owner, drafter = module.EAGLEWorkerV2, module.EagleDraftWorker
-        owner.verify = sleeps(6, "result")
-        drafter.draft = sleeps(3, types.SimpleNamespace(is_verify_input=lambda: True))
-        drafter._draft_extend_for_decode = sleeps(1)
+        owner.verify = sleeps(30, "result")
+        drafter.draft = sleeps(15, types.SimpleNamespace(is_verify_input=lambda: True))
+        drafter._draft_extend_for_decode = sleeps(5)
         worker, draft = object.__new__(owner), object.__new__(drafter)
         draft.draft_runner, draft.draft_tp_context = types.SimpleNamespace(tp_group=None), context
         worker.__dict__.update(_draft_worker=draft, plan_stream=None)
