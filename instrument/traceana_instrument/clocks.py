@@ -37,10 +37,6 @@ class CudaEvents:
         event.record()
         return event
 
-    def reached(self, event: Any) -> bool | None:
-        """Whether the GPU has passed the event; None while a graph is captured, when asking would break the capture."""
-        return None if self._capturing() else bool(event.query())
-
     @staticmethod
     def ns(start: Any, end: Any) -> int:
         """Nanoseconds between two events the GPU has passed."""

@@ -124,10 +124,19 @@ def _lengths(output: Any, drafted: Any) -> Any:
 def sglang_verify(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, recorder: Recorder) -> Any:
     """verify of the V1 workers: accepted drafts per request, a list on the CPU."""
     for part in result if isinstance(result, tuple) else (result,):
-        lengths = getattr(part, "accept_length_per_req_cpu", None)
-        if isinstance(lengths, list) and lengths:
-            return "result", len(lengths), sum(lengths) + len(lengths), lengths
+        for name in _PER_REQUEST:
+            lengths = getattr(part, name, None)
+            if isinstance(lengths, list) and lengths:
+                return "result", len(lengths), sum(lengths) + len(lengths), lengths
     return None
+
+
+#: drafts accepted per request, without the bonus token in spite of the first name: to 0.5.10, 0.5.11, 0.5.12
+_PER_REQUEST = (
+    "accept_length_per_req_cpu",
+    "num_accepted_drafts_per_req_cpu",
+    "num_correct_drafts_per_req_cpu",
+)
 
 
 def sglang_spec_metrics(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, recorder: Recorder) -> Any:

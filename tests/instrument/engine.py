@@ -22,8 +22,10 @@ class Clock:
 
     def __init__(self) -> None:
         self.ns = 1_000_000_000
+        self.tick = 0  # what each look at the clock costs
 
     def __call__(self) -> int:
+        self.ns += self.tick
         return self.ns
 
     def pass_ms(self, ms: float) -> None:
@@ -122,6 +124,7 @@ class Gpu:
         self.capturing = False
         self.events: list[Any] = []
         self.recorded = 0
+        self.broken: list[str] = []  # what no timer may do
         gpu = self
 
         class Event:
@@ -131,24 +134,28 @@ class Gpu:
                 gpu.events.append(self)
 
             def record(self) -> None:
-                assert not gpu.capturing, "an event was recorded into a graph"
+                if gpu.capturing:
+                    gpu.broken.append("an event was recorded into a graph")
                 gpu.recorded += 1
                 self.at = max(gpu.clock.ns, gpu.busy_until)
 
             def query(self) -> bool:
-                assert not gpu.capturing, "a query would break the capture"
+                if gpu.capturing:
+                    gpu.broken.append("a query would break the capture")
                 assert self.at is not None
                 return self.at <= gpu.passed
 
             def elapsed_time(self, end: "Event") -> float:
-                assert self.at is not None and end.at is not None and end.at <= gpu.passed
+                assert self.at is not None and end.at is not None
+                if end.at > gpu.passed:
+                    gpu.broken.append("an event was read too early")
                 return (end.at - self.at) / MS
 
             def synchronize(self) -> None:
-                raise AssertionError("the timers waited for the GPU")
+                forbidden()
 
         def forbidden() -> None:
-            raise AssertionError("the timers waited for the GPU")
+            gpu.broken.append("the timers waited for the GPU")
 
         torch = types.ModuleType("torch")
         self.cuda = types.SimpleNamespace(

@@ -1,11 +1,12 @@
 """What a line says of cycles whose every part took a known time."""
 
+import sys
 import types
 from typing import Any
 
 import pytest
 
-from tests.instrument.engine import HOOKS, MODULE, Batch, Clock, install, make_worker, taken
+from tests.instrument.engine import HOOKS, MODULE, MS, Batch, Clock, install, make_worker, taken
 from traceana_instrument.hook import Hook
 from traceana_instrument.settings import Settings
 
@@ -89,8 +90,10 @@ def test_a_part_inside_itself_is_counted_once(clock: Clock) -> None:
     state, _ = install(
         clock, base, [*HOOKS, Hook(MODULE, "Standalone.verify", "verify", "1.0..")], None, Standalone=Standalone
     )
+    state._ranges = spy = Spy()
     Standalone().forward(Batch())
     assert taken(state)["verify_ms"] == 11
+    assert spy.seen.count("+verify") == 1
 
 
 def test_a_cycle_inside_itself_is_one_cycle(clock: Clock) -> None:
@@ -344,3 +347,132 @@ def test_collectives_are_timed_by_size_when_asked_for(clock: Clock, wanted: bool
         ]
     else:
         assert "comm" not in line
+
+
+def test_nothing_is_timed_while_torch_compile_traces(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = types.ModuleType("torch")
+    torch.compiler = STEP(is_compiling=lambda: tracing[0])  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    tracing = [True]
+    group, worker = collective_engine(clock)
+    hooks = [*HOOKS, Hook(MODULE, "Group._all_reduce_out_place", "comm", "1.0..", read="first_tensor")]
+    state, _ = install(clock, worker, hooks, Settings(on=True, comm=True), Group=group)
+    engine = worker()
+    engine.also = lambda: group()._all_reduce_out_place(Tensor(1))
+    engine.forward(Batch())
+    assert "comm" not in taken(state)
+    tracing[0] = False
+    engine.forward(Batch())
+    assert taken(state)["comm_ms"] == 0.1
+
+
+def test_a_draft_models_forward_is_the_draft_unless_it_lies_in_another_part(clock: Clock) -> None:
+    base = make_worker(clock)
+
+    class ModelRunner:
+        def __init__(self, is_draft_worker: bool) -> None:
+            self.is_draft_worker = is_draft_worker
+
+        def forward(self) -> None:
+            clock.pass_ms(4)
+
+    ModelRunner.__module__ = MODULE
+
+    class Inline(base):  # type: ignore[misc, valid-type]
+        def forward(self, batch: Batch) -> str:
+            ModelRunner(True).forward()  # the draft
+            ModelRunner(False).forward()  # the target: no part of its own
+            self.verify()
+            self.catch_up()
+            return "done"
+
+    Inline.__module__ = MODULE
+    hooks = [
+        *HOOKS,
+        Hook(MODULE, "Inline.forward", "cycle", "1.0..", read="sglang_batch"),
+        Hook(MODULE, "ModelRunner.forward", "draft", "1.0..", when="draft_runner"),
+    ]
+    state, _ = install(clock, base, hooks, None, Inline=Inline, ModelRunner=ModelRunner)
+    engine = Inline()
+    engine.also = ModelRunner(True).forward  # inside the verify it belongs to that
+    engine.forward(Batch())
+    line = taken(state)
+    assert (line["draft_ms"], line["verify_ms"], line["other_ms"]) == (4, 14, 4)
+
+
+def test_a_part_that_nothing_would_end_is_not_timed(clock: Clock) -> None:
+    runner = make_runner(clock)
+    gone = Hook(MODULE, "GPUModelRunner.propose", "re_extend", "1.0..", before="gone, gone_too")
+    state, installed = install(clock, runner, [*RUNNER_HOOKS[:-1], gone])
+    assert (gone, "no gone or gone_too to end it") in installed.missing
+    engine = runner()
+    engine.execute_model(step({"a": 4}, {"a": [1, 2, 3]}))
+    engine.sample_tokens()
+    line = taken(state)
+    assert "re_extend_ms" not in line and line["draft_ms"] == 7.5
+
+
+def test_the_timers_own_time_is_counted_apart(clock: Clock) -> None:
+    """Each look at the clock takes 0.1 ms here: that is nearly all the timers do, and it is in no part of a cycle."""
+    group, worker = collective_engine(clock)
+    hooks = [*HOOKS, Hook(MODULE, "Group._all_reduce_out_place", "comm", "1.0..")]
+    state, _ = install(clock, worker, hooks, Settings(on=True, comm=True), Group=group)
+    engine = worker()
+    engine.also = lambda: group()._all_reduce_out_place(Tensor(10))
+    clock.tick = MS // 10
+    for _ in range(2):
+        engine.forward(Batch())
+    line = taken(state)
+    # a part keeps the look that ends it; the collective's two, at its start and its end, are the verify's
+    assert (line["draft_ms"], line["verify_ms"], line["re_extend_ms"]) == (2.1, 11.3, 1.1)
+    assert line["comm_ms"] == 1.1
+    assert line["between_ms"] == 0.1
+    # 14.5 ms of the engine, the first and the last look of three parts and a collective, and the cycle's last
+    assert line["total_ms"] - line["between_ms"] == pytest.approx(14.5 + 0.9)
+    assert line["overhead_us"] > 700
+
+
+# ---- NVTX
+
+
+class Spy:
+    """Stands in for torch.cuda.nvtx."""
+
+    name = "spy"
+
+    def __init__(self) -> None:
+        self.open: list[str] = []
+        self.seen: list[str] = []
+
+    def start(self, name: str) -> str:
+        self.open.append(name)
+        self.seen.append("+" + name)
+        return name
+
+    def end(self, token: str) -> None:
+        self.open.remove(token)
+        self.seen.append("-" + token)
+
+
+def test_ranges_surround_the_cycle_and_its_parts(clock: Clock) -> None:
+    state, _ = install(clock, worker := make_worker(clock))
+    state._ranges = spy = Spy()
+    worker().forward(Batch())
+    assert spy.seen == ["+cycle", "+draft", "-draft", "+verify", "-verify", "+re_extend", "-re_extend", "-cycle"]
+
+
+def test_ranges_are_closed_whatever_happens(clock: Clock) -> None:
+    runner = make_runner(clock)
+    state, _ = install(clock, runner, RUNNER_HOOKS)
+    state._ranges = spy = Spy()
+    engine = runner()
+    engine.execute_model(step({"a": 4}, {"a": [1, 2, 3]}))
+    engine.sample_tokens()
+    assert spy.seen == [
+        "+cycle", "+verify", "-verify", "+draft", "+re_extend", "-re_extend", "-draft", "-cycle"
+    ]  # fmt: skip
+    engine.execute_model(step({"a": 4}, {"a": [1, 2, 3]}))
+    runner.sample_draft = lambda self: 1 / 0  # type: ignore[attr-defined]
+    with pytest.raises(ZeroDivisionError):
+        engine.sample_tokens()
+    assert spy.open == []

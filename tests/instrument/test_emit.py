@@ -113,7 +113,7 @@ def test_a_log_that_blocks_does_not_block_the_engine(clock: Clock, monkeypatch: 
     class Stuck(io.StringIO):
         def write(self, text: str) -> int:
             entered.set()
-            gate.wait(30)
+            gate.wait(120)
             return len(text)
 
     monkeypatch.setattr("sys.stderr", Stuck())
@@ -124,8 +124,12 @@ def test_a_log_that_blocks_does_not_block_the_engine(clock: Clock, monkeypatch: 
     assert entered.wait(30)
     for _ in range(100):
         assert worker().forward(Batch()) == "done"
-    state.emitter.flush()  # an exit gives up on it too
+    leaving = threading.Thread(target=state.emitter.flush, daemon=True)
+    leaving.start()
+    leaving.join(60)
+    hung = leaving.is_alive()  # an exit gives up on it too
     gate.set()
+    assert not hung
     assert state.interval.cycle == 101
 
 

@@ -1,6 +1,7 @@
 """Whatever goes wrong, the engine gets its results and its exceptions, and the next cycle is timed again."""
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -50,6 +51,32 @@ def test_an_exception_that_the_engine_catches_inside_a_cycle_drops_that_cycle_on
     base.fails = None
     assert engine.forward(Batch()) == "done"
     assert taken(state)["cycles"] == 1
+
+
+def test_a_part_that_fails_and_is_made_up_for_drops_the_cycle(clock: Clock) -> None:
+    """The engine goes on without the draft: what is left is no cycle to average."""
+    base = make_worker(clock)
+
+    class Forgiving(base):  # type: ignore[misc, valid-type]
+        def draft(self) -> str:
+            raise ValueError("no draft today")
+
+        def forward(self, batch: Batch) -> str:
+            with contextlib.suppress(ValueError):
+                self.draft()
+            return str(self.verify())
+
+    Forgiving.__module__ = MODULE
+    hooks = [
+        *HOOKS,
+        Hook(MODULE, "Forgiving.draft", "draft", "1.0.."),
+        Hook(MODULE, "Forgiving.forward", "cycle", "1.0..", read="sglang_batch"),
+    ]
+    state, _ = install(clock, base, hooks, None, Forgiving=Forgiving)
+    assert Forgiving().forward(Batch()) == "verified"
+    base().forward(Batch())
+    line = taken(state)
+    assert line["cycles"] == 1 and "clock_errors" not in line
 
 
 def test_an_error_in_a_reader_is_ours_and_stays_ours(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """With CUDA: times of the GPU, read when they are there; nothing waits, nothing touches a graph being captured."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from traceana_instrument.hook import Hook
 
 
 @pytest.fixture
-def gpu(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Gpu:
-    return Gpu(clock, monkeypatch)
+def gpu(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
+    made = Gpu(clock, monkeypatch)
+    yield made
+    assert made.broken == []
 
 
 def test_gpu_time_and_launch_time_are_told_apart(clock: Clock, gpu: Gpu) -> None:
@@ -51,7 +54,9 @@ def test_a_cycle_is_counted_only_when_the_gpu_has_passed_it(clock: Clock, gpu: G
 
 def test_a_gpu_that_hangs_costs_a_bounded_number_of_events(clock: Clock, gpu: Gpu) -> None:
     state, _ = install(clock, worker := make_worker(clock, gpu))
-    gpu.passed = 0
+    worker().forward(Batch())
+    state.interval.take()
+    gpu.passed = gpu.clock.ns
     for _ in range(1000):
         worker().forward(Batch())
     assert len(gpu.events) <= min(EVENTS, 9 * (finished.WAITING + 2))
@@ -61,6 +66,7 @@ def test_a_gpu_that_hangs_costs_a_bounded_number_of_events(clock: Clock, gpu: Gp
     assert line["cycles"] == finished.WAITING + 1
     assert line["lost"] == 1000 - finished.WAITING
     assert line["verify_ms"] == 30
+    assert line["between_ms"] == 0  # not what lies between the cycles on both sides of the lost ones
 
 
 def test_events_are_used_again(clock: Clock, gpu: Gpu) -> None:
@@ -89,6 +95,7 @@ def test_nothing_is_recorded_while_a_graph_is_captured(clock: Clock, gpu: Gpu) -
     gpu.capturing = False
     engine.also = None
     engine.forward(Batch())
+    assert state.faults == 0
     assert taken(state)["cycles"] == 2
 
 

@@ -164,6 +164,19 @@ def test_children_of_every_kind_are_timed(site: Path, tmp_path: Path, method: st
     assert not Path(starts[0]["switch"]).exists()  # and it is gone with its maker
 
 
+def test_a_forked_child_that_exits_leaves_its_parents_switch(site: Path) -> None:
+    code = """
+import os, sys, toy
+toy.serve(1)
+pid = os.fork()
+if pid == 0:
+    sys.exit(0)
+os.waitpid(pid, 0)
+print(os.path.exists(os.environ["EAGLE3_PROFILE_SWITCH"]))
+"""
+    assert python(site, code, EAGLE3_PROFILE="1").stdout == "True\n"
+
+
 def test_a_sitecustomize_of_the_users_still_runs(site: Path) -> None:
     (site / "sitecustomize.py").write_text("import sys\nsys.users_own = __file__\n")
     for value in ({}, {"EAGLE3_PROFILE": "1"}):

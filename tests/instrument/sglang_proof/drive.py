@@ -65,19 +65,23 @@ def cycle(which: str) -> None:
     tensor = types.SimpleNamespace(shape=(2,))
     if which == "V1":
         owner = module.EAGLEWorker
+        sglang = importlib.import_module("sglang")
         verified = types.SimpleNamespace(
             accept_length_per_req_cpu=[2, 0], num_correct_drafts_per_req_cpu=[2, 0], verified_id=[1]
         )
-        owner.verify = sleeps(6, (None, verified, None, True))
-        owner.draft, owner.forward_draft_extend_after_decode = sleeps(3), sleeps(1)
+        verified.accept_tokens = [1]
+        verified.draft_extend_input = types.SimpleNamespace(input_ids=tensor)
+        values = (None, verified, True) if sglang.__version__ == "0.5.12" else (None, verified, None, True)
+        owner.verify = sleeps(30, values)
+        owner.draft, owner.forward_draft_extend_after_decode = sleeps(15), sleeps(5)
         worker = object.__new__(owner)
-        worker.draft_model_runner = types.SimpleNamespace(tp_group=None)
+        owner.draft_model_runner = types.SimpleNamespace(tp_group=None)
         worker.draft_tp_context = context
     else:
         owner, drafter = module.EAGLEWorkerV2, module.EagleDraftWorker
-        owner.verify = sleeps(6, "result")
-        drafter.draft = sleeps(3, types.SimpleNamespace(is_verify_input=lambda: True))
-        drafter._draft_extend_for_decode = sleeps(1)
+        owner.verify = sleeps(30, "result")
+        drafter.draft = sleeps(15, types.SimpleNamespace(is_verify_input=lambda: True))
+        drafter._draft_extend_for_decode = sleeps(5)
         worker, draft = object.__new__(owner), object.__new__(drafter)
         draft.draft_runner, draft.draft_tp_context = types.SimpleNamespace(tp_group=None), context
         worker.__dict__.update(_draft_worker=draft, plan_stream=None)
@@ -85,7 +89,7 @@ def cycle(which: str) -> None:
             worker.draft_worker = draft
     worker.__dict__.update(
         server_args=types.SimpleNamespace(enable_dp_attention=False, speculative_algorithm="EAGLE3"),
-        topk=1, speculative_num_draft_tokens=4, speculative_num_steps=3,
+        adaptive_controller=None, topk=1, speculative_num_draft_tokens=4, speculative_num_steps=3,
     )  # fmt: skip
     decode = types.SimpleNamespace(is_extend=lambda: False, is_idle=lambda: False)
     batch = types.SimpleNamespace(

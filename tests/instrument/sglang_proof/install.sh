@@ -11,7 +11,7 @@ pip="$dir/venv/bin/pip"
     uvloop setproctitle pybase64 msgspec prometheus-client pillow einops aiohttp packaging pydantic python-multipart \
     partial_json_parser interegular sentencepiece tiktoken gguf scipy nvidia-ml-py ninja openai==2.6.1 \
     openai-harmony==0.0.4 anthropic IPython llguidance dill apache-tvm-ffi py-spy easydict outlines_core diskcache \
-    jsonschema lark cloudpickle
+    jsonschema lark cloudpickle loguru
 # these would pull in other versions of what is there
 "$pip" install --quiet --no-deps compressed-tensors xgrammar==0.2.0
 for version in 0.5.9 0.5.12; do

@@ -54,7 +54,7 @@ def test_the_engines_own_cycle_is_timed_in_its_parts(version: str, which: str, t
     (line,) = [json.loads(text) for text in re.findall(r"EAGLE3_PROFILE (\{.*\})", done.stderr)]
     assert (line["cycles"], line["batch"], line["k"], line["clock"]) == (20, 2, 3, "host")
     # what the stand-ins sleep; a busy machine sleeps longer
-    for key, ms in (("draft_ms", 3), ("verify_ms", 6), ("re_extend_ms", 1)):
-        assert ms <= line[key] < ms * 3, line
+    for key, ms in (("draft_ms", 15), ("verify_ms", 30), ("re_extend_ms", 5)):
+        assert ms <= line[key] < ms * 2 + 10, line
     if which == "V1":
         assert line["accept_length"] == 2.0
