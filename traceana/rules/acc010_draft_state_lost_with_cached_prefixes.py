@@ -55,7 +55,7 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
     return Finding(
         code=RULE.code,
         title=f"Accept length rose from {length(first.before)} to {length(first.after)} when the prefix cache was "
-        f"flushed ({len(lost)} of {count(len(flushes), 'flush', 'flushes')})",
+        f"flushed ({len(lost)} of {count(len(flushes), 'flush')})",
         severity=Severity.WARNING,
         confidence=Confidence.MEDIUM if often else Confidence.LOW,
         why="Before the flush requests could be served from the cache, behind it none was. A drafter whose own state "
