@@ -470,6 +470,15 @@ class RankActivity:
 
 
 @dataclass(frozen=True, slots=True)
+class Flush:
+    """A flush of the prefix cache: mean accept length of up to ten windows on either side of it."""
+
+    before: float
+    after: float
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
 class Stability:
     """Spread, trend and step changes of steady throughput within the regime with the most windows."""
 
@@ -482,6 +491,7 @@ class Stability:
     jit_stalls: int = 0
     jit_evidence: tuple[Evidence, ...] = ()
     eplb_then_drop: tuple[Evidence, float, float] | None = None  # EPLB line, accept length before and after
+    flushes: tuple[Flush, ...] = ()  # of the prefix cache, with windows on both sides
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceana.facts.events import of_kind, rows
 from traceana.facts.locate import Locator
-from traceana.facts.model import Evidence, Stability
+from traceana.facts.model import Evidence, Flush, Stability
 
 if TYPE_CHECKING:
     import polars as pl
@@ -16,6 +16,7 @@ _MIN_SEGMENT = 5  # windows on each side of a step change
 _MIN_T = 6.0  # Welch's t of the two sides; chosen so that pure noise of 200 windows stays below it
 _MIN_STEP = 0.15  # relative change of the mean
 _AROUND = 10
+_FEW = 3  # windows on each side of a flush
 
 
 def stability(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> Stability:
@@ -27,6 +28,7 @@ def stability(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> St
         jit_stalls=jit.height,
         jit_evidence=tuple(where.at(r) for r in rows(jit.head(3))),
         eplb_then_drop=_eplb(windows, events, where),
+        flushes=_flushes(windows, events, where),
     )
     steady = windows.filter(pl.col("steady") & (pl.col("gen_tps") > 0))
     if steady.height < 2:
@@ -45,6 +47,7 @@ def stability(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> St
         jit_stalls=base.jit_stalls,
         jit_evidence=base.jit_evidence,
         eplb_then_drop=base.eplb_then_drop,
+        flushes=base.flushes,
     )
 
 
@@ -101,3 +104,26 @@ def _eplb(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> tuple[
         if fell:
             return where.at(row), before, after  # type: ignore[return-value]
     return None
+
+
+def _flushes(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> tuple[Flush, ...]:
+    """Flushes of the prefix cache with at least three windows since the flush before and until the next one.
+
+    All ranks write the line; the first of a file and time counts.
+    """
+    import polars as pl
+
+    lines = of_kind(events, "cache_flushed").unique(["file_id", "ts"], keep="first", maintain_order=True)
+    with_length = windows.filter(pl.col("accept_length").is_not_null())
+    found = []
+    for row in rows(lines):
+        own = with_length.filter(pl.col("file_id") == row["file_id"])
+        others = lines.filter(pl.col("file_id") == row["file_id"])["line"]
+        since = others.filter(others < row["line"]).max() or 0
+        until = others.filter(others > row["line"]).min() or (1 << 62)
+        before = own.filter(pl.col("line").is_between(since, row["line"])).tail(_AROUND)["accept_length"]
+        after = own.filter(pl.col("line").is_between(row["line"], until)).head(_AROUND)["accept_length"]
+        means = before.mean(), after.mean()
+        if min(len(before), len(after)) >= _FEW and isinstance(means[0], float) and isinstance(means[1], float):
+            found.append(Flush(means[0], means[1], where.at(row)))
+    return tuple(found)

@@ -142,6 +142,14 @@ EVENTS: tuple[PatternGrammar, ...] = (
         versions="0.5.21+",
     ),
     _p(
+        "cache_flushed",
+        "Cache flushed successfully!",
+        r"(?P<subject>Cache) flushed successfully",
+        f"{_T}Cache flushed successfully!",
+        {"subject": "Cache"},
+        source="managers/scheduler.py flush_cache",
+    ),
+    _p(
         "nccl_version",
         "sglang is using nccl==",
         r"nccl==(?P<subject>[0-9.]+)",

@@ -414,6 +414,15 @@ EVENTS: tuple[PatternGrammar, ...] = (
         {"value": 60.0},
     ),
     _p(
+        "cache_reset",
+        "Successfully reset prefix cache",
+        r"Successfully reset (?P<subject>prefix cache)",
+        "(EngineCore pid=380) INFO 02-03 09:10:00 [block_pool.py:280] Successfully reset prefix cache",
+        {"subject": "prefix cache"},
+        kind="cache_flushed",
+        source="v1/core/block_pool.py reset_prefix_cache",
+    ),
+    _p(
         "preemption",
         "is preempted by",
         r"total_num_cumulative_preemption=(?P<value>[0-9]+)",
