@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from benchmarks.diagnosis.causes import BY_NAME, CAUSES, PAIRS, Case
 from benchmarks.diagnosis.server import NcclPlan, Window
@@ -24,6 +25,7 @@ class Answer:
     draft_too_long: bool
     pcie: bool
     idle_variable: bool
+    lost_after: bool
     findings: tuple[tuple[str, str, str], ...]
     weighed: tuple[tuple[str, ...], ...]
 
@@ -33,6 +35,7 @@ class Answer:
         if any(code in cause.codes for cause in causes):
             return PLANTED
         true = {"CYC002": self.loses, "ACC004": self.draft_too_long, "COM001": self.pcie, "ENV004": self.idle_variable}
+        true["CAP002"] = self.lost_after
         return FOLLOWS if true.get(code, any(code in cause.follows for cause in causes)) else WRONG
 
     def rank(self, codes: Sequence[str]) -> int | None:
@@ -56,8 +59,18 @@ def truth(case: Case, windows: list[Window], plain: list[Window]) -> dict[str, b
         "loses": any(plan.speedup(running) < 1 for running in seen),
         "draft_too_long": shorter is not None and shorter.speedup(busiest) > plan.speedup(busiest),
         "pcie": plan.pcie and plan.machine.tp > 2,
+        "lost_after": _lost_after_retraction(windows),
         "idle_variable": plan.nccl is not None and _idle(plan.nccl),
     }
+
+
+def _lost_after_retraction(windows: list[Window]) -> bool:
+    """Whether the median throughput after the first retraction is a tenth or more below the one before it."""
+    first = next((i for i, w in enumerate(windows) if w.retracted), None)
+    if not first:
+        return False
+    before, after = ([w.emitted / w.seconds for w in part] for part in (windows[:first], windows[first:]))
+    return median(after) < 0.9 * median(before)
 
 
 def _idle(nccl: NcclPlan) -> bool:

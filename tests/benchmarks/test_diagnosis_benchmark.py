@@ -53,6 +53,7 @@ def test_a_finding_that_was_not_planted_counts_as_wrong_and_a_loss_is_judged_by_
         draft_too_long=False,
         pcie=True,
         idle_variable=False,
+        lost_after=False,
         findings=(),
         weighed=(),
     )
