@@ -15,7 +15,8 @@ HUGE = 1 << 62
 
 
 def arrays(rows: Raw) -> iv.Intervals:
-    found = np.array(rows, np.int64).reshape(-1, 2)
+    """In ascending order of start, as a sweep wants them."""
+    found = np.array(sorted(rows, key=lambda row: row[0]), np.int64).reshape(-1, 2)
     return found[:, 0].copy(), found[:, 1].copy()
 
 
@@ -32,36 +33,30 @@ def as_set(pieces: iv.Intervals) -> set[int]:
 
 @given(raw)
 def test_a_union_counts_every_instant_once(rows: Raw) -> None:
-    assert iv.union_length(*arrays(rows)) == len(instants(rows))
-    assert as_set(iv.pieces(*iv.by_start(*arrays(rows)))) == instants(rows)
+    assert as_set(iv.pieces(*arrays(rows))) == instants(rows)
+
+
+@given(raw, st.lists(st.booleans(), min_size=12, max_size=12))
+def test_a_union_of_some_counts_those_only(rows: Raw, chosen: list[bool]) -> None:
+    start, end = arrays(rows)
+    member = np.array(chosen[: len(start)], np.bool_)
+    kept = list(zip(start[member].tolist(), end[member].tolist(), strict=True))
+    assert as_set(iv.pieces(start, end, member)) == instants(kept)
 
 
 @given(raw)
-def test_merged_pieces_are_as_few_as_can_be(rows: Raw) -> None:
-    merged = iv.merge(*arrays(rows))
-    assert as_set(merged) == instants(rows)
-    assert (merged[0][1:] > merged[1][:-1]).all()
-
-
-@given(raw, raw)
-def test_intersection_difference_and_complement(a: Raw, b: Raw) -> None:
-    left, right = iv.merge(*arrays(a)), iv.pieces(*iv.by_start(*arrays(b)))
-    assert as_set(iv.intersect(left, right)) == instants(a) & instants(b)
-    assert as_set(iv.subtract(left, right)) == instants(a) - instants(b)
-    assert as_set(iv.complement(*right, 5, 30)) == set(range(5, 30)) - instants(b)
-
-
-@given(raw, st.integers(0, 50), st.integers(0, 50))
-def test_clipping_keeps_what_is_inside(rows: Raw, low: int, high: int) -> None:
-    start, end = iv.clip(*arrays(rows), low, high)
-    assert (end > start).all()
-    assert instants(list(zip(start.tolist(), end.tolist(), strict=True))) == instants(rows) & set(range(low, high))
+def test_each_piece_belongs_to_the_row_that_was_first_to_cover_it(rows: Raw) -> None:
+    start, end = arrays(rows)
+    for low, high, owner in zip(*(found.tolist() for found in iv.owned_pieces(start, end)), strict=True):
+        for t in range(low, high):
+            assert owner == next(i for i in range(len(start)) if start[i] <= t < end[i])
 
 
 @given(raw, raw)
 def test_time_in_windows_is_what_lies_inside_and_never_more_than_the_window(rows: Raw, windows: Raw) -> None:
-    found = iv.busy_in_windows(*arrays(rows), *arrays(windows))
-    assert found.tolist() == [len(instants(rows) & set(range(*window))) for window in windows]
+    found = iv.coverage(*iv.pieces(*arrays(rows)), *arrays(windows))
+    ordered = sorted(windows, key=lambda row: row[0])
+    assert found.tolist() == [len(instants(rows) & set(range(*window))) for window in ordered]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30), st.integers(0, 9)), max_size=15))
@@ -77,33 +72,32 @@ def test_times_up_to_2_to_the_62_do_not_overflow(rows: Raw, spread: bool) -> Non
     top = HUGE - 60
     start, end = arrays(rows)
     length = len(instants(rows))
-    assert iv.union_length(start + top, end + top) == length
     windows = np.array([0, top], np.int64), np.array([HUGE, HUGE], np.int64)
-    assert iv.busy_in_windows(start + top, end + top, *windows).tolist() == [length, length]
+    assert iv.coverage(*iv.pieces(start + top, end + top), *windows).tolist() == [length, length]
     # groups whose spans do not fit above each other in 64 bits
     far = np.zeros(len(start), np.int64) if not spread else np.where(np.arange(len(start)) % 2, top, 0)
     groups = np.arange(len(start), dtype=np.int64) % 3
     got = iv.union_by_group(groups, start + far, end + far, 3)
     for group in range(3):
         at = groups == group
-        assert got[group] == iv.union_length((start + far)[at], (end + far)[at])
+        own = list(zip((start + far)[at].tolist(), (end + far)[at].tolist(), strict=True))
+        assert got[group] == len(instants([row for row in own if row[0] < top])) + len(
+            instants([(low - top, high - top) for low, high in own if low >= top])
+        )
 
 
 @pytest.mark.parametrize("shift", [0, HUGE - 100, -HUGE])
-def test_nested_touching_empty_and_unsorted_intervals(shift: int) -> None:
-    start = np.array([30, 0, 5, 10, 10, 40], np.int64) + shift
-    end = np.array([30, 10, 8, 20, 10, 45], np.int64) + shift
-    assert iv.union_length(start, end) == 25
-    merged = iv.merge(start, end)
-    assert (merged[0] - shift).tolist() == [0, 40] and (merged[1] - shift).tolist() == [20, 45]
+def test_nested_touching_and_empty_intervals(shift: int) -> None:
+    start = np.array([0, 5, 10, 10, 30, 40], np.int64) + shift
+    end = np.array([10, 8, 20, 10, 30, 45], np.int64) + shift
+    low, high = iv.pieces(start, end)
+    assert (low - shift).tolist() == [0, 10, 40] and (high - shift).tolist() == [10, 20, 45]
 
 
 def test_no_intervals_cover_nothing() -> None:
-    none = iv.empty()
+    none = np.empty(0, np.int64)
     windows = np.array([0], np.int64), np.array([10], np.int64)
-    assert iv.busy_in_windows(*none, *windows).tolist() == [0]
-    assert iv.union_length(*none) == 0 and iv.merge(*none)[0].size == 0
-    assert iv.complement(*none, 0, 10)[1].tolist() == [10]
+    assert iv.coverage(*iv.pieces(none, none), *windows).tolist() == [0]
 
 
 def test_groups_that_span_all_of_time_are_kept_apart() -> None:

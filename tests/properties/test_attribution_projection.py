@@ -29,13 +29,12 @@ def test_parent_and_innermost_are_the_enclosing_range_that_started_last(
     def best(candidates: list[int]) -> int:
         return max(candidates, key=place, default=-1)
 
-    parents, levels = nesting.parents(), nesting.levels()
+    parents = nesting.parents()
     for at, (own_lane, start, end) in enumerate(rows):
         around = [
             i for i, (t, s, e) in enumerate(rows) if t == own_lane and s <= start and e >= end and place(i) < place(at)
         ]
         assert parents[at] == best(around)
-        assert levels[at] == (0 if parents[at] < 0 else levels[parents[at]] + 1)
     found = innermost(nesting, *asked.T)
     for at, (own_lane, start, end) in enumerate(asked):
         assert found[at] == best([i for i, (t, s, e) in enumerate(rows) if t == own_lane and s <= start and e >= end])

@@ -1,4 +1,4 @@
-"""Sets of half-open intervals [start, end) in integer ns: union, difference, coverage. Pure functions of int64 arrays.
+"""Sets of half-open intervals [start, end) in integer ns: union and coverage. Pure functions of int64 arrays.
 
 Two shapes occur. *Raw* intervals come in any order, may overlap, nest, touch or be empty. *Pieces* are ascending and
 disjoint, which is what a sweep over sorted starts with a running maximum of ends leaves. Only comparisons and
@@ -20,23 +20,12 @@ HIGHEST = np.iinfo(np.int64).max
 _ROOM = 1 << 62
 
 
-def empty() -> Intervals:
-    """No intervals."""
-    return np.empty(0, np.int64), np.empty(0, np.int64)
-
-
 def is_new(*sorted_keys: npt.NDArray[np.int64]) -> BoolArray:
     """Rows of sorted keys that differ from the row before; the first always does."""
     found = np.ones(len(sorted_keys[0]), np.bool_)
     if len(found):
         found[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in sorted_keys])
     return found
-
-
-def by_start(starts: IntArray, ends: IntArray) -> Intervals:
-    """Raw intervals in ascending order of start."""
-    order = np.argsort(starts, kind="stable")
-    return starts[order], ends[order]
 
 
 def reach_before(ends: IntArray) -> IntArray:
@@ -66,52 +55,6 @@ def owned_pieces(
     return low[owner], ends[owner], owner
 
 
-def merge(starts: IntArray, ends: IntArray) -> Intervals:
-    """The union of raw intervals as the fewest pieces: neighbours that touch are joined, empty ones dropped."""
-    low, high = pieces(*by_start(starts, ends))
-    if not len(low):
-        return low, high
-    new = np.concatenate(([True], low[1:] > high[:-1]))
-    last = np.concatenate((new[1:], [True]))
-    return low[new], high[last]
-
-
-def union_length(starts: IntArray, ends: IntArray) -> int:
-    """Time covered by raw intervals, ns; overlaps count once."""
-    low, high = pieces(*by_start(starts, ends))
-    return int((high - low).sum())
-
-
-def clip(starts: IntArray, ends: IntArray, low: int | IntArray, high: int | IntArray) -> Intervals:
-    """Raw intervals cut to [low, high); what lies outside is dropped."""
-    cut_start, cut_end = np.maximum(starts, low), np.minimum(ends, high)
-    keep = cut_end > cut_start
-    return cut_start[keep], cut_end[keep]
-
-
-def intersect(a: Intervals, b: Intervals) -> Intervals:
-    """What two sets of pieces share, as pieces."""
-    first = np.searchsorted(b[1], a[0], side="right")
-    count = np.maximum(np.searchsorted(b[0], a[1], side="left") - first, 0)
-    mine, theirs = expand(first, count)
-    return np.maximum(a[0][mine], b[0][theirs]), np.minimum(a[1][mine], b[1][theirs])
-
-
-def complement(low: IntArray, high: IntArray, start: int, end: int) -> Intervals:
-    """The part of [start, end) that pieces do not cover, as pieces."""
-    gap_start = np.concatenate(([start], np.maximum(high, start)))
-    gap_end = np.concatenate((np.minimum(low, end), [end]))
-    keep = gap_end > gap_start
-    return gap_start[keep], gap_end[keep]
-
-
-def subtract(a: Intervals, b: Intervals) -> Intervals:
-    """What pieces `a` cover and pieces `b` do not, as pieces."""
-    if not len(a[0]):
-        return a
-    return intersect(a, complement(b[0], b[1], int(a[0][0]), int(a[1][-1])))
-
-
 def expand(
     first: npt.NDArray[np.intp], count: npt.NDArray[np.intp]
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -137,11 +80,6 @@ def coverage(low: IntArray, high: IntArray, window_starts: IntArray, window_ends
     """Time that pieces cover in each window, ns. Windows may overlap; one that ends before it starts has none."""
     found: IntArray = measure_before(low, high, window_ends) - measure_before(low, high, window_starts)
     return np.maximum(found, 0)
-
-
-def busy_in_windows(starts: IntArray, ends: IntArray, window_starts: IntArray, window_ends: IntArray) -> IntArray:
-    """Time that raw intervals cover in each window, ns; never more than the window (one sweep for all windows)."""
-    return coverage(*pieces(*by_start(starts, ends)), window_starts, window_ends)
 
 
 def union_by_group(groups: IntArray, starts: IntArray, ends: IntArray, count: int) -> IntArray:

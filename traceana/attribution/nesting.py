@@ -33,19 +33,6 @@ class Nesting:
         found[self.order] = np.where(self.parent < 0, -1, self.order[self.parent])
         return found
 
-    def levels(self) -> IntArray:
-        """Number of enclosing ranges of each input row."""
-        level = np.zeros(len(self.order), np.int64)
-        at = self.parent.copy()
-        active = np.flatnonzero(at >= 0)
-        while len(active):
-            level[active] += 1
-            at[active] = self.parent[at[active]]
-            active = active[at[active] >= 0]
-        found = np.empty_like(level)
-        found[self.order] = level
-        return found
-
 
 def nest(lane: IntArray, start: IntArray, end: IntArray) -> Nesting:
     """Enclose ranges of each lane. Of equal ranges the first row encloses the later ones; ends are inclusive."""
