@@ -44,6 +44,10 @@ class Cycle:
         "spans", "verified",
     )  # fmt: skip
 
+    e0: Any
+    e1: Any
+    range: Any
+
     def __init__(self) -> None:
         self.spans: list[Span] = []
         self.comms: list[tuple[Any, int, int, Any, Any]] = []
