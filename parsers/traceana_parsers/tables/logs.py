@@ -23,7 +23,12 @@ LOG_TABLES: dict[str, tuple[Column, ...]] = {
     "inputs": (
         Column("file_id", "i32", "", "index of the file"),
         Column("path", "str", "", "path as given by the user"),
-        Column("format", "str", "", "sglang, vllm, nccl, trtllm, llamacpp, eagle3_profile, mixed or unknown"),
+        Column(
+            "format",
+            "str",
+            "",
+            "sglang, vllm, nccl, trtllm, llamacpp, eagle3_profile, mixed or unknown; the tool, for its results",
+        ),
         Column("lines", "i64", "", "physical lines"),
         Column("bytes", "i64", "bytes", "decompressed size"),
         Column("recognised", "i64", "", "lines that gave a row or are known and carry nothing"),
@@ -121,7 +126,10 @@ LOG_TABLES: dict[str, tuple[Column, ...]] = {
         Column("name", "str", "", "argument or variable name"),
         Column("value", "str", "", "value as printed"),
         Column(
-            "origin", "str", "", "server_args, non_default_args, engine_config, nccl_env, engine_message, unknown_env"
+            "origin",
+            "str",
+            "",
+            "server_args, non_default_args, engine_config, nccl_env, engine_message, unknown_env, server_info",
         ),
     ),
 }
