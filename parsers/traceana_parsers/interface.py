@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -73,8 +74,8 @@ class Beside(Protocol):
     def open(self) -> bool:
         """True when something has begun that the next block may go on with."""
 
-    def block(self, block: Block) -> None:
-        """Takes the next block; must not change it."""
+    def block(self, block: Block, marks: Collection[str]) -> None:
+        """Takes the next block, which must not be changed, and the marks that are in it."""
 
     def finish(self, report: FileReport) -> None:
         """The text has ended: adds the rows that are left and says in the report what was found."""

@@ -1,6 +1,7 @@
 """Benchmark results and scrapes as they come when something went wrong: said in one line, the rest kept and counted."""
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,48 @@ def test_whole_values_are_never_lost(parts: list[str], size: int) -> None:
     assert [one.value for one in found if "NaN" not in str(one.value)] == [
         json.loads(part) for part in parts if "NaN" not in part
     ]
+
+
+_LINES = [
+    "============ Serving Benchmark Result ============",
+    "Successful requests:                     32",
+    "Output token throughput (tok/s):         409.60",
+    "Mean TPOT (ms):                          9.30",
+    "  Position 7:     23.00",
+    "==================================================",
+    "batch size: 8",
+    "latency: 4.2 s",
+    "output throughput: 555 tok/s",
+    "[AL] AVERAGE: 1.86",
+    "| c | EAGLE3 tok/s | base tok/s |",
+    "|---|---|---|",
+    "| 1 | 77.5 | 92.6 |",
+    "| K=2 | nan | 5 ms | 7 |",
+    "| ctx \\ conc | 1 | 8 |",
+    "╭───┬───╮",
+    "│ c │ tok/s │",
+    "├───┼───┤",
+    "│ 8 │ 120 (8/8) │",
+    "╰───┴───╯",
+    "Run 1/5: 2048 tokens in 33.59s = 61.0 tok/s",
+    "       8    2   float  sum  -1  8.49  0.00  0.00  0  8.37  0.00  0.00  0",
+    "# Rank 0 Group 0 Pid 1 on a device 0 [0x16] X",
+    "Finish i=0: batch_size=1, steps=0, topk=0, num_draft_tokens=0, speed=8.2 token/s, step_time=11 ms",
+    "Namespace(model='m', temperature=0.0, dataset_name='random', random_output_len=9)",
+    "## MTP on (tok/s)",
+    "",
+    "[2026-02-03 09:15:20 TP0] Decode batch, #running-req: 4, token usage: 0.01, gen throughput (token/s): 402.11",
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(_LINES) | st.text(max_size=40), max_size=40), st.sampled_from(["\n", "\r\n"]))
+def test_any_order_of_lines_is_read_and_every_row_stands_where_it_says(lines: list[str], end: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        data = end.join(lines).encode("utf-8", "replace")
+        read = got(Path(folder), data)
+        for table in ("bench_points", "collective_points"):
+            for row in read.rows(table):
+                assert row["line"] == 1 + data[: row["byte_offset"]].count(b"\n")
+        assert 0 <= read.report.recognised <= max(read.report.lines, 0)
+        assert "\n" not in str(read.report.problem)

@@ -136,7 +136,7 @@ class Grids:
 
     def _text(self, text: str) -> None:
         words = text.strip()
-        heading = _HEADING.match(text[:300])
+        heading = _HEADING.match(text[:300]) if words.startswith("#") else None
         if heading:
             self._heading, self._caption, self._paragraph = heading[2], "", ""
         elif not words:

@@ -18,6 +18,8 @@ _PROMPT = re.compile(r"prompt\D{0,20}(\d{1,7})|(\d{1,7})\s*(?:prompt|input) tok"
 _HEADING = re.compile(
     r"^\s*(?:#{1,6}\s+(?P<a>.+?)|[=*\-]{2,}\s*(?P<b>[^=*\-].*?)\s*[=*\-]{2,}|(?P<c>[^:|=]{2,80}):)\s*$"
 )
+_TOKENS = re.compile(r"tok(?:en)?s? (?:in|over|@) ", re.IGNORECASE)
+_BEGINS = ("#", "=", "*", "-")  # of a heading
 _MS = {"ms": 0.001}
 
 
@@ -35,9 +37,10 @@ class RunList:
 
     def line(self, text: str, number: int, offset: int) -> bool:
         """True when the line is a run."""
-        match = _RUN.match(text) if len(text) < 600 and "tok" in text.casefold() else None
+        match = _RUN.match(text) if len(text) < 600 and _TOKENS.search(text) else None
         if match is None:
-            self._heading(text)
+            if len(text) < 200 and (text.lstrip()[:1] in _BEGINS or text.rstrip()[-1:] == ":"):
+                self._heading(text)
             return False
         label = match["label"].strip(" \t:-|[]*")
         warmup = "warm" in label.casefold()
@@ -72,7 +75,7 @@ class RunList:
         self._last = index
 
     def _heading(self, text: str) -> None:
-        match = _HEADING.match(text[:200]) if len(text) < 200 else None
+        match = _HEADING.match(text)
         if match:
             words = (match["a"] or match["b"] or match["c"]).strip()
             if re.search(r"[A-Za-z]", words) and "tok/s" not in words:

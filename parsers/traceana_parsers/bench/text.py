@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from traceana_parsers.bench.grid import Grids
@@ -57,12 +57,12 @@ class TextBench:
         """True inside a result that may go on in the next block."""
         return self._grids.open or any(reader.open for reader in self._readers)
 
-    def block(self, block: Block) -> None:
+    def block(self, block: Block, marks: Collection[str]) -> None:
         """Reads a block in which there may be results."""
         data = block.data
-        wanted = [r for r in self._readers if r.open or any(mark.encode() in data for mark in r.marks)]
-        tables = self._grids.open or any(mark.encode() in data for mark in self._grids.marks)
-        if _DECODE_BENCH in data:
+        wanted = [r for r in self._readers if r.open or not set(r.marks).isdisjoint(marks)]
+        tables = self._grids.open or not set(self._grids.marks).isdisjoint(marks)
+        if tables and _DECODE_BENCH in data:
             self._page.tool = "llm_decode_bench"
         offset = block.offset
         for number, raw in enumerate(data.removesuffix(b"\n").split(b"\n"), block.first_line):

@@ -77,7 +77,7 @@ class LogReader:
                 report.lines = int(lines.number[-1])
                 marked = self._block(lines, where, report, counted, () if beside is None else beside.marks)
                 if beside is not None and (marked or beside.open):
-                    beside.block(block)
+                    beside.block(block, marked)
                 if index == 0 and not report.recognised:
                     report.shapes = _shapes(lines.text.head(_SHAPE_LINES))
         report.bytes = state.size
@@ -96,18 +96,19 @@ class LogReader:
 
     def _block(
         self, lines: line_tools.Lines, where: Where, report: FileReport, counted: _Counted, marks: tuple[str, ...]
-    ) -> bool:
-        """Reads the log lines of a block; True when one of the lines holds a mark."""
+    ) -> list[str]:
+        """Reads the log lines of a block; which of the marks its lines hold."""
         import numpy as np
         import polars as pl
 
         hits = _classify(strip_ansi(lines.text) if lines.escapes else lines.text, [*self._catalog, *marks])
-        marked = hits.height
+        marked: list[str] = []
         if marks:
-            hits = hits.filter(~pl.col("anchor").is_in(marks))
-        marked -= hits.height
+            of_marks = pl.col("anchor").is_in(marks)
+            marked = hits.filter(of_marks)["anchor"].unique().to_list()
+            hits = hits.filter(~of_marks)
         if not hits.height:
-            return marked > 0
+            return marked
         lines, hits = _take_apart(lines, hits, self._catalog)
         hits = hits.with_columns((pl.col("row").rank("dense") - 1).alias("at"))
         hit = hits["row"].unique(maintain_order=True)
@@ -135,7 +136,7 @@ class LogReader:
         if unread.any() and report.unread_line is None:
             first = int(np.flatnonzero(unread)[number[unread].argmin()])
             report.unread_line, report.unread_text = int(number[first]), (text[first] or "")[:300]
-        return marked > 0
+        return marked
 
 
 class _Counted:

@@ -27,7 +27,8 @@ LOG_TABLES: dict[str, tuple[Column, ...]] = {
             "format",
             "str",
             "",
-            "sglang, vllm, nccl, trtllm, llamacpp, eagle3_profile, kineto, nsight, nsight_stats, mixed or unknown",
+            "sglang, vllm, nccl, trtllm, llamacpp, eagle3_profile, kineto, nsight, nsight_stats, mixed or unknown; the "
+            "tool, for its results",
         ),
         Column("lines", "i64", "", "physical lines"),
         Column("bytes", "i64", "bytes", "decompressed size"),
@@ -141,7 +142,7 @@ LOG_TABLES: dict[str, tuple[Column, ...]] = {
             "origin",
             "str",
             "",
-            "server_args, non_default_args, engine_config, nccl_env, engine_message, unknown_env, or launch_env (a "
+            "server_args, non_default_args, engine_config, nccl_env, engine_message, unknown_env, server_info, or launch_env (a "
             "launch command, or the environment that a trace has kept: no line then)",
         ),
     ),
