@@ -142,8 +142,8 @@ LOG_TABLES: dict[str, tuple[Column, ...]] = {
             "origin",
             "str",
             "",
-            "server_args, non_default_args, engine_config, nccl_env, engine_message, unknown_env, server_info, or launch_env (a "
-            "launch command, or the environment that a trace has kept: no line then)",
+            "server_args, non_default_args, engine_config, nccl_env, engine_message, unknown_env, server_info, or "
+            "launch_env (a launch command, or the environment that a trace has kept: no line then)",
         ),
     ),
 }
