@@ -89,6 +89,29 @@ def timed(settings: Settings) -> tuple[type, State]:
     return module.Worker, state
 
 
+def collectives(settings: Settings) -> tuple[type, State]:
+    """The same worker with four collectives in its verify, as a class of their own."""
+
+    class Group:
+        def all_reduce(self) -> None:
+            pass
+
+    state = State(settings)
+    state.started = True
+    module = types.ModuleType(MODULE)
+    Group.__module__ = MODULE
+    worker, group = make_worker(), Group()
+
+    def verify(self: object) -> None:
+        for _ in range(CALLS):
+            group.all_reduce()
+
+    worker.verify = verify
+    module.Worker, module.Group = worker, Group
+    Installed(state, [*HOOKS, Hook(MODULE, "Group.all_reduce", "comm", "")]).apply(module)
+    return worker, state
+
+
 class Event:
     """An event of a GPU that is always done."""
 
@@ -160,6 +183,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         worker, state = timed(Settings(on=True, directory=folder))
         rows.append(("and every cycle kept for its file", measure(worker, state=state) - bare))
+    worker, state = collectives(Settings(on=True))
+    without = measure(worker, state=state)
+    worker, state = collectives(Settings(on=True, comm=True))
+    rows.append(("each collective with EAGLE3_PROFILE=comm, host clock", measure(worker, state=state) - without))
     kept = sys.modules.get("torch")
     sys.modules["torch"] = fake_torch()
     worker, state = timed(Settings(on=True, nvtx=False))

@@ -136,6 +136,18 @@ class Server:
         found = re.findall(r"^vllm:spec_decode_(num_\w+?)_total\{[^}]*\} (\S+)$", self.ask("/metrics"), re.M)
         return {name: float(value) for name, value in found if "per_pos" not in name}
 
+    def cpu_s(self) -> float:
+        """CPU seconds that all processes of the server have used: what a busy machine does not blur."""
+        total, tick = 0, os.sysconf("SC_CLK_TCK")
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[2]) == self.process.pid:  # process group
+                total += int(fields[11]) + int(fields[12])
+        return total / tick
+
     def lines(self) -> list[dict]:
         """Values of the EAGLE3_PROFILE lines in the log so far."""
         return [
