@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -14,10 +15,11 @@ from traceana.attribution import analyse as module
 from traceana.attribution.analyse import Attribution, analyse
 from traceana.attribution.model import BUCKETS
 from traceana.attribution.results import is_current, version
+from traceana.errors import TraceanaError
 from traceana.report.interface import render
 from traceana.store.dataset import RunWriter, Tables, open_run
 from traceana.store.parts import Only
-from traceana.store.tables import BY_RANK
+from traceana.store.tables import BY_RANK, STORED
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "traces" / "kineto"
 #: first word of a planted name -> what a GPU would call it
@@ -61,7 +63,8 @@ def stored(tables: Tables, store: Path, *, results: bool) -> Tables:
             writer.add(name, tables.frame(name))
         if results:
             module.attribute(writer.flush(), writer)
-        writer.commit("r", {})
+        written = writer.flush()
+        writer.commit("r", {"rows": {name: written.height(name) for name in STORED}})
     return open_run(str(store))[0]
 
 
@@ -166,6 +169,19 @@ def test_results_that_other_code_made_are_made_anew(
     monkeypatch.undo()
     version.cache_clear()
     assert is_current(kept)
+
+
+def test_results_of_which_a_file_was_lost_are_made_anew_but_lost_events_are_refused(
+    run: Tables, tmp_path: Path
+) -> None:
+    stored(run, tmp_path, results=True)
+    shutil.rmtree(tmp_path / "run=r" / "ledger")
+    kept, _ = open_run(str(tmp_path))
+    assert not is_current(kept)
+    assert same(found_in(kept), found_in(run))
+    shutil.rmtree(tmp_path / "run=r" / "kernels" / "rank=5")
+    with pytest.raises(TraceanaError, match=r"kernels: \d+ rows, but \d+ were written"):
+        open_run(str(tmp_path))
 
 
 def test_ranks_of_one_merged_file_that_share_a_process_id_are_not_mixed() -> None:

@@ -62,7 +62,7 @@ class _Work:
 
 
 def build_ledger(cycles: pl.DataFrame, ops: pl.DataFrame, splits: pl.DataFrame | None = None) -> Ledger:
-    """The ledger of all cycles with a window.
+    """The ledger of all cycles with a window, and of the whole capture.
 
     Args:
         cycles: see cycles.CYCLES. ops: see ops.device_ops.
@@ -80,9 +80,8 @@ def build_ledger(cycles: pl.DataFrame, ops: pl.DataFrame, splits: pl.DataFrame |
     for at, on in zip(rows_by_code(mine, count), rows_by_code(theirs[row], count), strict=True):
         if not len(at):
             continue
-        for name, found in _buckets(
-            work.taken(on[np.argsort(work.start[on], kind="stable")]), start[at], end[at]
-        ).items():
+        own = work.taken(on[np.argsort(work.start[on], kind="stable")])
+        for name, found in _buckets(own, start[at], end[at]).items():
             values[name][at] = found
     rows = segments.with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("window_ns")).with_columns(
         pl.Series(name, found) for name, found in values.items()
