@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from traceana_parsers.bench.beside import Results
 from traceana_parsers.bench.readers import reader_for as reader_for_results
-from traceana_parsers.bench.text import TextBench
 from traceana_parsers.interface import FileReport, Sink
 from traceana_parsers.logs.scan import LogReader
-from traceana_parsers.metrics.differences import add_differences
 from traceana_parsers.peek import Peeked
 from traceana_parsers.sources import Source, SourceError, expand, open_stream
 from traceana_parsers.traces.readers import reader_for
@@ -39,6 +38,8 @@ def read_run(paths: Iterable[str], sink: Sink, columns: Mapping[str, str] | None
             reports.append(_read(source, index, sink, logs, answers))
     if all(report.scrapes or report.format == "server_info" for report in reports):
         # with a log or a benchmark beside them, these say what was measured, and the scrapes' times are not of one load
+        from traceana_parsers.metrics.differences import add_differences
+
         add_differences((scrape for report in reports for scrape in report.scrapes), sink)
     rows = [
         {
@@ -70,7 +71,7 @@ def _read(source: Source, file_id: int, sink: Sink, logs: LogReader, answers: Ma
         return logs.read(source, file_id)  # says why it cannot be opened
     result = reader_for_results(stream.head)
     if result is None:
-        return logs.read(source, file_id, stream, TextBench(sink, file_id, answers))
+        return logs.read(source, file_id, stream, Results(sink, file_id, answers))
     report = FileReport(file_id, source.path, modified=source.modified)
     result(stream, report, sink, answers)
     return report
