@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from traceana_parsers.bench.beside import Results
 from traceana_parsers.bench.readers import reader_for as reader_for_results
-from traceana_parsers.bench.text import TextBench
 from traceana_parsers.interface import FileReport, Sink
 from traceana_parsers.logs.scan import LogReader
-from traceana_parsers.metrics.differences import add_differences
 from traceana_parsers.peek import Peeked
 from traceana_parsers.sources import Source, SourceError, expand, open_stream
 from traceana_parsers.traces.gather import Batch, gathered
@@ -40,6 +39,8 @@ def read_run(paths: Iterable[str], sink: Sink, columns: Mapping[str, str] | None
     reports = run.read()
     if all(report.scrapes or report.format == "server_info" for report in reports):
         # with a log or a benchmark beside them, these say what was measured, and the scrapes' times are not of one load
+        from traceana_parsers.metrics.differences import add_differences
+
         add_differences((scrape for report in reports for scrape in report.scrapes), sink)
     rows = [
         {
@@ -109,7 +110,7 @@ class _Run:
             return self._logs.read(source, file_id)  # says why it cannot be opened
         result = reader_for_results(stream.head)
         if result is None:
-            return self._logs.read(source, file_id, stream, TextBench(self._sink, file_id, self._answers))
+            return self._logs.read(source, file_id, stream, Results(self._sink, file_id, self._answers))
         report = FileReport(file_id, source.path, modified=source.modified)
         result(stream, report, self._sink, self._answers)
         return report

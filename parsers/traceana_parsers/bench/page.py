@@ -84,6 +84,7 @@ class Page:
                 other.values |= fact.values
                 other.loads |= fact.loads
                 other.attrs |= fact.attrs
+                other.doubts += fact.doubts
                 other.more = {**fact.more, **other.more}
                 if other.speculative is None:
                     other.speculative = fact.speculative

@@ -10,9 +10,10 @@ from traceana_parsers.sources import Stream
 
 #: reads an opened file into a sink; `report` is filled, the stream closed
 Reader = Callable[[Stream, FileReport, Sink, Mapping[str, str]], None]
-_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
-_METRICS = re.compile(rb"^(?:# (?:HELP|TYPE) |[A-Za-z_:][A-Za-z0-9_:]*(?:\{[^\n]*\})? [0-9+-])", re.MULTILINE)
-_CELLS = re.compile(rb"(?:\xef\xbb\xbf)?[^\n]{0,4000}[,;\t]")
+# how such files begin: spares logs the import of the readers
+_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*[\[{])")
+_METRICS = re.compile(rb"^(?:# (?:HELP|TYPE) |[A-Za-z_:][A-Za-z0-9_:]*\{[^\n]*\} +[0-9+NI-])", re.MULTILINE)
+_CELLS = re.compile(rb"(?:\xef\xbb\xbf)?[^\n:{\[]{1,4000}[,;\t][^\n:{\[]*\r?(?:\n|$)")
 
 
 def reader_for(head: bytes) -> Reader | None:

@@ -49,8 +49,12 @@ class TextBench:
             make(self._rows)
             for make in (ServingBlock, OneBatch, SpeculativeLines, TrtllmBlock, RunList, NcclTests, JsonLines)
         )
-        self.marks = tuple(dict.fromkeys(mark for reader in (*self._readers, self._grids) for mark in reader.marks))
         self._taken = 0
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """The marks of all its readers."""
+        return frozenset(mark for reader in (*self._readers, self._grids) for mark in reader.marks)
 
     @property
     def open(self) -> bool:

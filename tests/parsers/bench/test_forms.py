@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.parsers.bench.results import Got, Row, attrs, got
+from traceana_parsers.bench.beside import MARKS
 from traceana_parsers.bench.catalog import form_of, forms
 from traceana_parsers.bench.form import JsonForm
 from traceana_parsers.bench.text import TextBench
@@ -81,12 +82,16 @@ def test_no_secret_of_a_client_is_kept(tmp_path: Path) -> None:
 
 def test_marks_of_results_hide_no_log_line() -> None:
     """Marks and anchors are looked for in one pass that takes what begins first, so they must not overlap."""
-    marks = TextBench(MemorySink(), 0, {}).marks
-    for mark in marks:
+    for mark in MARKS:
         assert mark == mark.rstrip()
         for anchor in grammars():
             assert anchor not in mark
             assert not any(mark.endswith(anchor[:length]) for length in range(3, len(anchor)))
+
+
+def test_every_reader_of_text_is_looked_for() -> None:
+    assert set(MARKS) == TextBench(MemorySink(), 0, {}).marks
+    assert len(set(MARKS)) == len(MARKS)
 
 
 def test_results_are_found_in_compressed_files(tmp_path: Path) -> None:
