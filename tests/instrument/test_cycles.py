@@ -342,8 +342,8 @@ def test_collectives_are_timed_by_size_when_asked_for(clock: Clock, wanted: bool
     if wanted:
         assert line["comm_ms"] == 0.6
         assert line["comm"] == [
-            {"op": "all_reduce_out_place", "bytes": 32, "in": "verify", "per_cycle": 1.0, "us": 400.0},
-            {"op": "all_reduce_out_place", "bytes": 8, "in": "verify", "per_cycle": 2.0, "us": 100.0},
+            {"op": "all_reduce", "bytes": 32, "in": "verify", "per_cycle": 1.0, "us": 400.0},
+            {"op": "all_reduce", "bytes": 8, "in": "verify", "per_cycle": 2.0, "us": 100.0},
         ]
     else:
         assert "comm" not in line
