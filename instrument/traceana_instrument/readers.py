@@ -29,7 +29,9 @@ def vllm_step(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, record
         return None
     runner = args[0]
     scheduled = argument(args, kwargs, 1, "scheduler_output")
-    spec = scheduled.scheduled_spec_decode_tokens
+    spec = getattr(scheduled, "scheduled_spec_decode_tokens", None)
+    if spec is None:  # the first V1 engines did not speculate
+        return None
     recorder.drafted = spec.keys()
     if getattr(runner, "speculative_config", None) is None or scheduled.scheduled_new_reqs:
         return None
@@ -108,7 +110,7 @@ def vllm_async_output(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
 def vllm_execute_output(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, recorder: Recorder) -> Any:
     """execute_model of runners that accept in the same call."""
     scheduled = argument(args, kwargs, 1, "scheduler_output")
-    drafted = scheduled.scheduled_spec_decode_tokens.keys()
+    drafted = getattr(scheduled, "scheduled_spec_decode_tokens", {}).keys()
     return _lengths(result, drafted) if drafted and result is not None else None
 
 
@@ -116,8 +118,8 @@ def _lengths(output: Any, drafted: Any) -> Any:
     tokens = getattr(output, "sampled_token_ids", None)
     if not isinstance(tokens, list):
         return None
-    # vLLM counts a request where tokens came out of its draft; a discarded one has none
-    emitted = [len(ids) for name, ids in zip(output.req_ids, tokens) if ids and name in drafted]
+    # vLLM counts a request where tokens came out of its draft; a discarded one has none (0.11.1: they are numpy arrays)
+    emitted = [len(ids) for name, ids in zip(output.req_ids, tokens) if len(ids) and name in drafted]
     return ("result", len(emitted), sum(emitted), [length - 1 for length in emitted]) if emitted else None
 
 

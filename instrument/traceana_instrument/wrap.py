@@ -49,7 +49,8 @@ def _plain(state: State, hook: Hook, method: Method) -> Method:
         assert reader is not None
         made = _count(state, method, reader)
     elif hook.phase == "comm":
-        made = _comm(state, method, hook.method.strip("_"), reader)
+        op = hook.method.strip("_").removesuffix("_out_place").removesuffix("_in_place")
+        made = _comm(state, method, op, reader)
     else:
         made = _part(state, method, hook, when, reader)
     return _marked(made, method)

@@ -237,6 +237,24 @@ def test_accept_length_counts_only_requests_that_had_a_draft(clock: Clock) -> No
     assert line["coverage"] == 0.75
 
 
+class Array(list):
+    """As numpy's arrays are, and vLLM 0.11.1 has them: no truth value."""
+
+    def __bool__(self) -> bool:
+        raise ValueError("the truth value of an array is ambiguous")
+
+
+def test_tokens_may_be_arrays(clock: Clock) -> None:
+    runner = make_runner(clock)
+    state, _ = install(clock, runner, RUNNER_HOOKS)
+    engine = runner()
+    engine.output = output(a=Array([5, 6, 7]), b=Array())
+    engine.execute_model(step({"a": 4, "b": 4}, {"a": [1, 2, 3], "b": [1, 2, 3]}))
+    engine.sample_tokens()
+    line = taken(state)
+    assert (line["accept_length"], line["accept_requests"], state.faults) == (3.0, 1, 0)
+
+
 def test_accept_length_of_an_asynchronous_output_is_counted_when_it_is_there(clock: Clock) -> None:
     class Later:
         def get_output(self) -> Any:
@@ -342,8 +360,8 @@ def test_collectives_are_timed_by_size_when_asked_for(clock: Clock, wanted: bool
     if wanted:
         assert line["comm_ms"] == 0.6
         assert line["comm"] == [
-            {"op": "all_reduce_out_place", "bytes": 32, "in": "verify", "per_cycle": 1.0, "us": 400.0},
-            {"op": "all_reduce_out_place", "bytes": 8, "in": "verify", "per_cycle": 2.0, "us": 100.0},
+            {"op": "all_reduce", "bytes": 32, "in": "verify", "per_cycle": 1.0, "us": 400.0},
+            {"op": "all_reduce", "bytes": 8, "in": "verify", "per_cycle": 2.0, "us": 100.0},
         ]
     else:
         assert "comm" not in line

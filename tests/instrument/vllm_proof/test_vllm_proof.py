@@ -159,11 +159,11 @@ def test_collectives_are_those_of_the_model(run: dict) -> None:
         row
         for line in run["lines"]
         for row in line.get("comm", ())
-        if row["in"] == "verify" and row["op"] == "all_reduce_out_place"
+        if row["in"] == "verify" and row["op"] == "all_reduce"
     ]
     # one for the embedding and two per layer, eight layers, in every cycle whatever its size
     per_line = [
-        sum(row["per_cycle"] for row in line["comm"] if row["in"] == "verify" and row["op"] == "all_reduce_out_place")
+        sum(row["per_cycle"] for row in line["comm"] if row["in"] == "verify" and row["op"] == "all_reduce")
         for line in run["lines"]
         if "comm" in line
     ]
