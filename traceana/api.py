@@ -99,11 +99,12 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)[:60]
 
 
-def facts_of(loaded: Loaded) -> Facts:
-    """All facts of a loaded run."""
+def read_facts(paths: Sequence[str]) -> Facts:
+    """All facts of a run. Raises TraceanaError (exit code 2) when nothing of the inputs could be recognised."""
     from traceana.facts.build import build
 
-    return build(loaded.tables)
+    with load(paths) as loaded:
+        return build(loaded.tables)
 
 
 def diagnose(paths: Sequence[str], baseline: Sequence[str] = ()) -> Diagnosis:
@@ -118,12 +119,8 @@ def diagnose(paths: Sequence[str], baseline: Sequence[str] = ()) -> Diagnosis:
     from traceana.report.build import diagnosis
     from traceana.rules.registry import run_all
 
-    with load(paths) as loaded:
-        facts = facts_of(loaded)
-    base = None
-    if baseline:
-        with load(baseline) as loaded:
-            base = facts_of(loaded)
+    facts = read_facts(paths)
+    base = read_facts(baseline) if baseline else None
     return diagnosis(facts, run_all(facts, base), base, run_all(base) if base is not None else ())
 
 

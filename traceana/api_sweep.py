@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from traceana.api import facts_of, load
+from traceana.api import read_facts
 
 if TYPE_CHECKING:
     from traceana.facts.sweep_model import Sweep
@@ -30,10 +30,5 @@ def sweep(
     """
     from traceana.facts.sweep import sweep as sweep_facts
 
-    with load(spec) as loaded:
-        facts = facts_of(loaded)
-    base = None
-    if baseline:
-        with load(baseline) as loaded:
-            base = facts_of(loaded)
-    return sweep_facts(facts, base, series, baseline_series)
+    base = read_facts(baseline) if baseline else None
+    return sweep_facts(read_facts(spec), base, series, baseline_series)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from traceana.api import facts_of, load
+from traceana.api import read_facts
 from traceana.errors import TraceanaError
 from traceana.facts.whatif import whatif
 from traceana.facts.whatif_model import Asked
@@ -16,14 +16,10 @@ _MOST_BYTES = 16 << 20
 
 def predict(paths: Sequence[str], baseline: Sequence[str], asked: Asked) -> WhatIfReport:
     """Predictions for a run. Raises TraceanaError (exit code 2) when an input cannot be used."""
-    with load(paths) as loaded:
-        facts = facts_of(loaded)
-    base = None
-    if baseline:
-        with load(baseline) as loaded:
-            base = facts_of(loaded)
-        if base.speculation.active.value:
-            raise TraceanaError("the run given as --baseline speculates itself: it gives no step time")
+    facts = read_facts(paths)
+    base = read_facts(baseline) if baseline else None
+    if base is not None and base.speculation.active.value:
+        raise TraceanaError("the run given as --baseline speculates itself: it gives no step time")
     return whatif_report(whatif(facts, base, asked))
 
 
@@ -43,8 +39,7 @@ def score(stored: str, paths: Sequence[str]) -> tuple[Score, ...]:
         raise TraceanaError(f"{stored}: not written by traceana whatif --format json ({error})") from error
     if report.schema != SCHEMA or report.base is None or report.base.running is None:
         raise TraceanaError(f"{stored}: holds no predictions of tok/s at a load level")
-    with load(paths) as loaded:
-        facts = facts_of(loaded)
+    facts = read_facts(paths)
     regime = facts.regime(report.base.running)
     if regime is None or not regime.n_steady:
         raise TraceanaError(f"the run has no steady window at {report.base.running} running requests")

@@ -20,7 +20,7 @@ from typing import Any
 from traceana_instrument.clocks import host_ns
 from traceana_instrument.cyclefile import CycleFile
 from traceana_instrument.hook import PHASES
-from traceana_instrument.interval import NS_PER_MS, Interval, Sample, line
+from traceana_instrument.interval import Interval, Sample, line, ms
 from traceana_instrument.settings import Settings
 
 WAKE_S = 1.0
@@ -155,15 +155,15 @@ def cycle_line(sample: Sample, number: int, rank: int, epoch_ns: int) -> dict[st
     between = sample.between or 0
     for index, name in enumerate(PHASES):
         if sample.seen & (1 << index):
-            out[name + "_ms"] = max(0.0, round(sample.parts[index] / NS_PER_MS, 4))
-    out["other_ms"] = max(0.0, round((sample.total + between - sum(sample.parts)) / NS_PER_MS, 4))
-    out["total_ms"] = round((sample.total + between) / NS_PER_MS, 4)
+            out[name + "_ms"] = max(0.0, ms(sample.parts[index]))
+    out["other_ms"] = max(0.0, ms(sample.total + between - sum(sample.parts)))
+    out["total_ms"] = ms(sample.total + between)
     if sample.between is not None:
-        out["between_ms"] = round(between / NS_PER_MS, 4)
+        out["between_ms"] = ms(between)
     out["drafted"] = sample.drafted
     out["clock"] = sample.clock
     if sample.clock != "host":
-        out["host_cycle_ms"] = round(sample.host_total / NS_PER_MS, 4)
+        out["host_cycle_ms"] = ms(sample.host_total)
     out["overhead_us"] = round(sample.overhead / 1e3, 1)
     return out
 

@@ -167,18 +167,18 @@ def line(sums: Sums, rank: int) -> dict[str, Any]:
     between = sums.between / sums.continuous if sums.continuous else 0.0
     total = sums.total / n + between
     for name, ns in parts.items():
-        out[name + "_ms"] = _ms(max(0.0, ns))
-    out["other_ms"] = _ms(max(0.0, total - sum(parts.values())))
-    out["total_ms"] = _ms(total)
+        out[name + "_ms"] = ms(max(0.0, ns))
+    out["other_ms"] = ms(max(0.0, total - sum(parts.values())))
+    out["total_ms"] = ms(total)
     if sums.continuous:
-        out["between_ms"] = _ms(between)
+        out["between_ms"] = ms(between)
     out.update(_acceptance(sums))
     out["clock"] = sums.clock
     if sums.clock != "host":
         for index, name in enumerate(PHASES):
             if sums.seen & (1 << index):
-                out[f"host_{name}_ms"] = _ms(sums.host[index] / n)
-        out["host_cycle_ms"] = _ms(sums.host_total / n)
+                out[f"host_{name}_ms"] = ms(sums.host[index] / n)
+        out["host_cycle_ms"] = ms(sums.host_total / n)
     out["overhead_us"] = round(sums.overhead / n / 1e3, 1)
     out["seconds"] = round(sums.ended - sums.started, 3)
     for name, count in (("lost", sums.lost), ("clock_errors", sums.clock_errors)):
@@ -191,7 +191,7 @@ def line(sums: Sums, rank: int) -> dict[str, Any]:
              "us": round(ns / count / 1e3, 1)}
             for (op, size, phase), (count, ns) in shown
         ]  # fmt: skip
-        out["comm_ms"] = _ms(sum(ns for _, ns in sums.comms.values()) / n)
+        out["comm_ms"] = ms(sum(ns for _, ns in sums.comms.values()) / n)
     return out
 
 
@@ -214,5 +214,6 @@ def _acceptance(sums: Sums) -> dict[str, Any]:
     return out
 
 
-def _ms(ns: float) -> float:
+def ms(ns: float) -> float:
+    """Nanoseconds as printed: ms with four decimals."""
     return round(ns / NS_PER_MS, 4)

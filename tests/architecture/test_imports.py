@@ -13,11 +13,15 @@ ALLOWED = {
     "traceana_parsers": set(),
     "traceana_instrument": set(),
     "traceana.errors": set(),
+    "traceana.toml_table": set(),
     "traceana.store": {"traceana_parsers", "traceana.errors"},
     "traceana.attribution": {"traceana.store", "traceana_parsers", "traceana.errors"},
-    "traceana.speculation": {"traceana.errors"},
-    "traceana.facts": {"traceana.store", "traceana.attribution", "traceana.speculation", "traceana_parsers", "traceana.errors"},
-    "traceana.rules": {"traceana.facts", "traceana.speculation", "traceana.errors"},
+    "traceana.speculation": {"traceana.errors", "traceana.toml_table"},
+    "traceana.facts": {
+        "traceana.store", "traceana.attribution", "traceana.speculation", "traceana_parsers", "traceana.errors",
+        "traceana.toml_table",
+    },
+    "traceana.rules": {"traceana.facts", "traceana.speculation", "traceana.errors", "traceana.toml_table"},
     "traceana.report": {"traceana.rules", "traceana.facts", "traceana.speculation", "traceana.errors"},
     "traceana.api": {
         "traceana.report", "traceana.rules", "traceana.facts", "traceana.attribution", "traceana.store",

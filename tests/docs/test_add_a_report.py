@@ -9,7 +9,7 @@ import pytest
 from tests.docs.pages import DOCS, ROOT, template
 from tests.report.hostile import TEXTS
 from traceana import api
-from traceana.cli.diagnose import ReportFormat
+from traceana.cli.options import ReportFormat
 from traceana.report import interface
 from traceana.report.diagnosis import Diagnosis
 

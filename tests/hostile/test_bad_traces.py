@@ -5,15 +5,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.hostile.cli import Said, environment, refused, traceana
-from tests.hostile.test_bombs import BOUND, MEASURED
+from tests.hostile.cli import Said, refused, traceana
+from tests.hostile.test_bombs import BOUND, measured
 from tests.parsers.traces.build_nsight import GEMM, Export, serial, server
 from tests.parsers.traces.test_nsight_stats import ROWS, SUM_2023, TRACE, TRACE_ROWS
 
@@ -222,15 +220,7 @@ def test_a_bomb_of_nsys_stats_is_read_in_bounded_memory(kind: str, tmp_path: Pat
     row = b"60.0,6000,3,2000.0,1900.0,1500,2600,556.8,kernel_of_a_name_that_is_always_the_same\n"
     piece = row if kind == "sums" else b"k"
     path = bomb(tmp_path / "rep_cuda_gpu_kern_sum.csv.gz", SUM_2023.encode() + b"\n", piece, 150 << 20)
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURED, "ledger", str(path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environment(),
-        check=False,
-    )
-    code, kib = map(int, done.stderr.splitlines()[-1].split())
+    done, code, kib = measured("ledger", path, timeout=120)
     assert code == (0 if kind == "sums" else 2), done.stderr
     assert kib < BOUND
 

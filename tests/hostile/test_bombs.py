@@ -24,6 +24,22 @@ MEASURED = (
     "peak = re.search(r'VmHWM:\\s+([0-9]+)', Path('/proc/self/status').read_text())[1]\n"
     "print(code, peak, file=sys.stderr)\n"
 )
+
+
+def measured(command: str, path: Path, timeout: int) -> tuple[subprocess.CompletedProcess[str], int, int]:
+    """A command on a file in a process of its own: what it said, its exit code and its peak memory in KiB."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, command, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=environment(),
+        check=False,
+    )
+    code, kib = map(int, done.stderr.splitlines()[-1].split())
+    return done, code, kib
+
+
 SIZE = 300 << 20
 #: the program with its libraries takes about 150 MiB, a line of `MAX_LINE` some times its length
 BOUND = 450 << 10  # KiB
@@ -49,15 +65,7 @@ def test_a_gzip_bomb_is_read_in_bounded_memory(piece: bytes, tmp_path: Path) -> 
     path = tmp_path / "bomb.log.gz"
     bomb(path, piece)
     assert path.stat().st_size < 4 << 20
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURED, "diagnose", str(path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environment(),
-        check=False,
-    )
-    code, kib = map(int, done.stderr.splitlines()[-1].split())
+    done, code, kib = measured("diagnose", path, timeout=120)
     assert code == 2
     assert done.stdout == ""
     assert "none of its" in done.stderr
@@ -67,14 +75,6 @@ def test_a_gzip_bomb_is_read_in_bounded_memory(piece: bytes, tmp_path: Path) -> 
 def test_a_log_of_a_million_equal_bytes_on_known_lines_is_read(tmp_path: Path) -> None:
     path = tmp_path / "server.log.gz"
     path.write_bytes(gzip.compress((decode(1) + " " * 1_000_000 + "\n").encode() * 20))
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURED, "diagnose", str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment(),
-        check=False,
-    )
-    code, kib = map(int, done.stderr.splitlines()[-1].split())
+    _, code, kib = measured("diagnose", path, timeout=60)
     assert code == 0
     assert kib < BOUND

@@ -13,7 +13,8 @@ from tests.facts.bench_rows import points
 from traceana.errors import TraceanaError
 from traceana.facts.model import Facts, InputFacts
 from traceana.facts.sweep import sweep
-from traceana.report.sweep import render
+from traceana.report.documents import render_document
+from traceana.report.sweep_page import compose
 
 _ANY = st.none() | st.floats(allow_nan=True, allow_infinity=True) | st.floats(0.1, 5000.0)
 _COUNT = st.none() | st.integers(-5, 400)
@@ -59,8 +60,8 @@ def test_no_benchmark_row_breaks_a_sweep(rows: list[dict[str, Any]]) -> None:
         except TraceanaError as error:
             assert "\n" not in error.message
             continue
-        assert json.loads(render(found, "json"))["schema"] == "traceana/sweep/1"
-        render(found, "terminal", width=80)
+        assert json.loads(render_document(found, compose, "json"))["schema"] == "traceana/sweep/1"
+        render_document(found, compose, "terminal", width=80)
         for block in found.blocks:
             for level in block.levels:
                 assert level.spec.gen_tps is None or math.isfinite(level.spec.gen_tps)

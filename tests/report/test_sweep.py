@@ -15,7 +15,8 @@ from tests.report.hostile import TEXTS
 from traceana.facts.model import Fact, Facts, Identity, InputFacts
 from traceana.facts.sweep import sweep
 from traceana.facts.sweep_model import Sweep
-from traceana.report.sweep import render
+from traceana.report.documents import render_document
+from traceana.report.sweep_page import compose
 from traceana.report.walk import map_texts
 
 _STEPS = {1: 59.0, 2: 92.0, 4: 164.0, 8: 252.0, 16: 429.0, 32: 318.0}
@@ -52,13 +53,13 @@ def plain() -> Sweep:
 @pytest.mark.parametrize("width", [40, 80, 160])
 @pytest.mark.parametrize("make", [example, plain])
 def test_no_line_is_wider_than_asked(width: int, make: Any) -> None:
-    text = render(make(), "terminal", width=width)
+    text = render_document(make(), compose, "terminal", width=width)
     assert max(cell_len(line) for line in text.splitlines()) <= width
     assert "\x1b" not in text
 
 
 def test_terminal_and_markdown_show_the_same_figures() -> None:
-    pages = [render(example(), fmt, redact=False) for fmt in ("terminal", "markdown")]
+    pages = [render_document(example(), compose, fmt, redact=False) for fmt in ("terminal", "markdown")]
     for text in pages:
         for figure in ("95.6", "59.0", "1.62", "0.80", "loses", "queueing", "k=3"):
             assert figure in text, figure
@@ -66,13 +67,13 @@ def test_terminal_and_markdown_show_the_same_figures() -> None:
 
 
 def test_the_setting_can_be_copied_from_markdown() -> None:
-    text = render(example(), "markdown")
+    text = render_document(example(), compose, "markdown")
     (code,) = re.findall(r"```text\n(.*?)\n```", text, re.DOTALL)
     assert json.loads("{" + code + "}")["num_speculative_tokens_per_batch_size"] == [[1, 4, 3], [5, 16, 0], [17, 32, 3]]
 
 
 def test_json_has_the_schema_and_null_for_what_is_not_known() -> None:
-    document = json.loads(render(example(), "json"))
+    document = json.loads(render_document(example(), compose, "json"))
     assert document["schema"] == "traceana/sweep/1"
     first = document["blocks"][0]["levels"][0]
     assert first["ratio"]["value"] == pytest.approx(95.6 / 59.0)
@@ -82,12 +83,12 @@ def test_json_has_the_schema_and_null_for_what_is_not_known() -> None:
 
 
 def test_markdown_is_redacted_unless_told_otherwise() -> None:
-    assert "alice" not in render(example(), "markdown")
-    assert "/srv/alice/runs/spec.md" in render(example(), "markdown", redact=False)
+    assert "alice" not in render_document(example(), compose, "markdown")
+    assert "/srv/alice/runs/spec.md" in render_document(example(), compose, "markdown", redact=False)
 
 
 def test_a_page_without_speculation_shows_what_a_drafter_needs() -> None:
-    text = render(plain(), "terminal", width=100)
+    text = render_document(plain(), compose, "terminal", width=100)
     assert "Without a drafter" in text
     assert "k=3" in text
     assert "tok/s with" not in text
@@ -96,11 +97,11 @@ def test_a_page_without_speculation_shows_what_a_drafter_needs() -> None:
 @pytest.mark.parametrize("text", TEXTS[:-3])
 def test_hostile_texts_do_nothing_but_show(text: str) -> None:
     spoilt = map_texts(example(), lambda name, old: old if name in ("verdict", "basis", "schema") else text)
-    drawn = render(spoilt, "terminal", width=80)
+    drawn = render_document(spoilt, compose, "terminal", width=80)
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", drawn)
-    page = render(spoilt, "markdown", redact=False)
+    page = render_document(spoilt, compose, "markdown", redact=False)
     assert "<script" not in re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", page, flags=re.DOTALL)
-    json.loads(render(spoilt, "json"))
+    json.loads(render_document(spoilt, compose, "json"))
 
 
 def test_many_loads_are_thinned_and_it_is_said() -> None:
@@ -109,6 +110,6 @@ def test_many_loads_are_thinned_and_it_is_said() -> None:
         _facts(table("on", True, {c: 50.0 * c for c in loads}, k=3), "a.md"),
         _facts(table("off", False, {c: 30.0 * c for c in loads}), "b.md"),
     )
-    text = render(found, "terminal", width=160)
+    text = render_document(found, compose, "terminal", width=160)
     assert "76 loads between these are not shown" in text
-    assert len(json.loads(render(found, "json"))["blocks"][0]["levels"]) == 100
+    assert len(json.loads(render_document(found, compose, "json"))["blocks"][0]["levels"]) == 100

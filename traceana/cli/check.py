@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from traceana.cli import output
-from traceana.cli.diagnose import ReportFormat
-from traceana.cli.options import FormatOption, OutputOption, RedactOption
+from traceana.cli.options import FormatOption, OutputOption, RedactOption, ReportFormat
 from traceana.cli.sides import runs_of, with_words
 from traceana.errors import TraceanaError
 
@@ -62,7 +61,6 @@ def check(
     from traceana import api_compare
     from traceana.report.check import compose
     from traceana.report.check import junit as as_junit
-    from traceana.report.documents import render_document
 
     options = {"tps": tps, "tpot": tpot, "cycle": cycle, "verify": verify, "accept": accept}
     tolerances = {name: _tolerance(name, text) for name, text in options.items() if text is not None}
@@ -75,17 +73,10 @@ def check(
         record=record,
         allow_differences=allow_differences,
     )
-    for entry in reports:
-        for target in (out, junit):
-            output.keep(entry.path, target)
-        if entry.problem:
-            output.note(f"{entry.path}: {entry.problem}")
+    output.inputs(reports, out, junit)
     if junit is not None:
         output.write(as_junit(report), junit)
-    width = output.width() if out is None else None
-    color = output.color(out)
-    text = render_document(report, compose, output_format.value, redact=redact, width=width, color=color)
-    output.write(text, out)
+    output.document(report, compose, output_format.value, out, redact=redact)
     raise typer.Exit(report.exit_code)
 
 

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from traceana.cli import output
-from traceana.cli.diagnose import ReportFormat
-from traceana.cli.options import FormatOption, OutputOption, RedactOption
+from traceana.cli.options import FormatOption, OutputOption, RedactOption, ReportFormat
 from traceana.cli.sides import runs_of, with_words
 from traceana.errors import TraceanaError
 
@@ -34,17 +33,10 @@ def compare(
     """
     from traceana import api_compare
     from traceana.report.compare_page import compose
-    from traceana.report.documents import render_document
 
     if len(sides) < 2:
         raise TraceanaError("give at least two sides to compare, e.g. traceana compare old.log new.log")
     parsed = [[[with_words(path) for path in run] for run in runs_of(side)] for side in sides]
     found, reports = api_compare.compare(parsed)
-    for entry in reports:
-        output.keep(entry.path, out)
-        if entry.problem:
-            output.note(f"{entry.path}: {entry.problem}")
-    width = output.width() if out is None else None
-    color = output.color(out)
-    text = render_document(found, compose, output_format.value, redact=redact, width=width, color=color)
-    output.write(text, out)
+    output.inputs(reports, out)
+    output.document(found, compose, output_format.value, out, redact=redact)

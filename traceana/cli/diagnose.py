@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traceana.cli import output
+from traceana.cli.options import FormatOption, OutputOption, RedactOption, ReportFormat
 from traceana.errors import EXIT_FAILED_CHECK
 
 if TYPE_CHECKING:
     from traceana.report.diagnosis import Diagnosis
-
-
-class ReportFormat(str, Enum):
-    """How the report is drawn."""
-
-    TERMINAL = "terminal"
-    MARKDOWN = "markdown"
-    JSON = "json"
 
 
 class FailOn(str, Enum):
@@ -42,18 +35,9 @@ def diagnose(
         list[str] | None,
         typer.Option(metavar="PATH", help="The same load without speculation; give it again for more files."),
     ] = None,
-    output_format: Annotated[
-        ReportFormat, typer.Option("--format", help="terminal, markdown (safe to paste) or json.")
-    ] = ReportFormat.TERMINAL,
-    out: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
-    ] = None,
-    redact: Annotated[
-        bool | None,
-        typer.Option(
-            "--redact/--no-redact", help="Hide addresses, names, tokens, prompts. On for markdown.", show_default=False
-        ),
-    ] = None,
+    output_format: FormatOption = ReportFormat.TERMINAL,
+    out: OutputOption = None,
+    redact: RedactOption = None,
     fail_on: Annotated[
         FailOn | None, typer.Option(help="Exit 1 when a finding is at least this severe (for scripts).")
     ] = None,
@@ -69,10 +53,7 @@ def diagnose(
     from traceana.report.interface import render
 
     result = api.diagnose(paths, baseline or ())
-    for entry in (*result.inputs, *(result.baseline.inputs if result.baseline else ())):
-        output.keep(entry.path, out)
-        if entry.problem:
-            output.note(f"{entry.path}: {entry.problem}")
+    output.inputs((*result.inputs, *(result.baseline.inputs if result.baseline else ())), out)
     width = output.width() if out is None else None
     output.write(render(result, output_format.value, redact=redact, width=width, color=output.color(out)), out)
     raise typer.Exit(_code(result, fail_on))

@@ -14,6 +14,7 @@ from traceana.errors import TraceanaError
 if TYPE_CHECKING:
     from traceana.environment.audit import Logs
     from traceana.environment.servers import Server
+    from traceana.facts.model import Facts
 
 
 class EnvFormat(str, Enum):
@@ -53,7 +54,7 @@ def env(
     servers = tuple(audit.live(server, logs) for server in found) if found else (audit.from_logs(logs),)
     report = EnvReport(SCHEMA, servers)
     if output_format is EnvFormat.JSON:
-        output.write(jsonout.render_plain(report), out)
+        output.write(jsonout.render_document(report), out)
         return
     from traceana.environment.text import env_sections
 
@@ -98,8 +99,7 @@ def _logs(paths: list[str]) -> Logs:
         raise TraceanaError("--log cannot be standard input: give a file")
     starts = tuple(start_lines.read(paths))
     try:
-        with api.load(paths) as loaded:
-            facts = api.facts_of(loaded)
+        facts: Facts | None = api.read_facts(paths)
     except TraceanaError:
         if not starts:
             raise

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from traceana.cli import output
+from traceana.cli.options import FormatOption, OutputOption, ReportFormat
 from traceana.errors import TraceanaError
 
 if TYPE_CHECKING:
     from traceana.report.floor_report import FloorReport
-
-
-class FloorFormat(str, Enum):
-    """How the floors are written."""
-
-    TERMINAL = "terminal"
-    MARKDOWN = "markdown"
-    JSON = "json"
 
 
 def floor(
@@ -37,12 +29,8 @@ def floor(
         float | None, typer.Option(help="Weights that one GPU reads per forward, GB; with experts, those it touches.")
     ] = None,
     kernels: Annotated[int | None, typer.Option(help="Kernels per forward, e.g. from `traceana ledger`.")] = None,
-    output_format: Annotated[FloorFormat, typer.Option("--format", help="terminal, markdown or json.")] = (
-        FloorFormat.TERMINAL
-    ),
-    out: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the table to a file.")
-    ] = None,
+    output_format: FormatOption = ReportFormat.TERMINAL,
+    out: OutputOption = None,
 ) -> None:
     """Print how fast a forward could be on a box: allreduces, weight reads and launches at their floor.
 
@@ -51,14 +39,12 @@ def floor(
     Example: traceana floor --gpu "RTX PRO 6000" --tp 8 --layers 61 --hidden 7168 --tokens 1,4,16
     """
     from traceana.api_floor import Wanted, floors
-    from traceana.report.documents import render_document
     from traceana.report.floor_page import compose
 
     report: FloorReport = floors(
         Wanted(gpu, tp, _tokens(tokens), layers, hidden, model, config, per_layer, library, weight_gb, kernels)
     )
-    width = output.width() if out is None else None
-    output.write(render_document(report, compose, output_format.value, width=width, color=output.color(out)), out)
+    output.document(report, compose, output_format.value, out)
 
 
 def _tokens(text: str) -> tuple[int, ...]:

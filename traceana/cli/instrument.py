@@ -47,7 +47,7 @@ def hooks(
     if output_format is HooksFormat.JSON:
         from traceana.environment.hooks import document
 
-        output.write(jsonout.render_plain(document(found)), None)
+        output.write(jsonout.render_document(document(found)), None)
         return
     from traceana.environment.text import hook_sections
 

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Annotated
 
 import typer
 
 from traceana.cli import output
+from traceana.cli.options import FormatOption, OutputOption, ReportFormat
 from traceana.errors import TraceanaError
-
-
-class LedgerFormat(str, Enum):
-    """How the ledger is written."""
-
-    TERMINAL = "terminal"
-    MARKDOWN = "markdown"
-    JSON = "json"
 
 
 def ledger(
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH...", help="Traces of one run, folders, globs, or a store.")
     ],
-    output_format: Annotated[
-        LedgerFormat, typer.Option("--format", help="terminal, markdown (safe to paste) or json.")
-    ] = LedgerFormat.TERMINAL,
-    out: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the ledger to a file.")
-    ] = None,
+    output_format: FormatOption = ReportFormat.TERMINAL,
+    out: OutputOption = None,
 ) -> None:
     """Print where each cycle's time goes, from profiler traces: by phase, rank and bucket.
 
@@ -40,10 +28,7 @@ def ledger(
     from traceana.report.interface import TRACE_FORMATS, render
 
     result = api.diagnose(paths)
-    for entry in result.inputs:
-        output.keep(entry.path, out)
-        if entry.problem:
-            output.note(f"{entry.path}: {entry.problem}")
+    output.inputs(result.inputs, out)
     if result.trace is None:
         raise TraceanaError("none of the inputs is a profiler trace; give the traces of each rank, or their folder")
     width = output.width() if out is None else None

@@ -6,10 +6,17 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from traceana.errors import TraceanaError
+
+if TYPE_CHECKING:
+    from traceana.report.page import Page
+
+T = TypeVar("T")
 
 
 def write(text: str, output: str | None) -> None:
@@ -50,6 +57,37 @@ def keep(input_path: str, output: str | None) -> None:
     with suppress(OSError, ValueError):
         if Path(input_path).samefile(output):
             raise TraceanaError(f"{output}: is one of the inputs; write the report to another file")
+
+
+class Read(Protocol):
+    """What became of an input: its path, and what is wrong with it in one line."""
+
+    @property
+    def path(self) -> str:
+        """The path as given."""
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong, or None."""
+
+
+def inputs(entries: Iterable[Read], *outputs: str | None) -> None:
+    """Keeps every input from being overwritten by an output, and says on standard error what is wrong with it."""
+    for entry in entries:
+        for output in outputs:
+            keep(entry.path, output)
+        if entry.problem:
+            note(f"{entry.path}: {entry.problem}")
+
+
+def document(
+    found: T, compose: Callable[[T], Page], fmt: str, output: str | None, *, redact: bool | None = None
+) -> None:
+    """Writes a document in the format, as wide as the terminal where it goes there; see report.documents."""
+    from traceana.report.documents import render_document
+
+    columns = width() if output is None else None
+    write(render_document(found, compose, fmt, redact=redact, width=columns, color=color(output)), output)
 
 
 def _to_stdout(text: str) -> None:

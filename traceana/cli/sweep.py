@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from traceana.cli import output
-from traceana.cli.diagnose import ReportFormat
+from traceana.cli.options import FormatOption, OutputOption, RedactOption, ReportFormat
 
 _BASELINE = "--baseline"
 
@@ -60,18 +60,9 @@ def sweep(
     baseline_series: Annotated[
         str | None, typer.Option(metavar="NAME", help="Series without speculation, where a file holds several.")
     ] = None,
-    output_format: Annotated[
-        ReportFormat, typer.Option("--format", help="terminal, markdown (safe to paste) or json.")
-    ] = ReportFormat.TERMINAL,
-    out: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")
-    ] = None,
-    redact: Annotated[
-        bool | None,
-        typer.Option(
-            "--redact/--no-redact", help="Hide addresses, names, tokens, prompts. On for markdown.", show_default=False
-        ),
-    ] = None,
+    output_format: FormatOption = ReportFormat.TERMINAL,
+    out: OutputOption = None,
+    redact: RedactOption = None,
 ) -> None:
     """Say at which loads speculation pays, where it stops, how sure that is, and what to set.
 
@@ -80,13 +71,8 @@ def sweep(
     Example: traceana sweep eagle_c*.json --baseline plain_c*.json
     """
     from traceana import api_sweep
-    from traceana.report.sweep import render
+    from traceana.report.sweep_page import compose
 
     found = api_sweep.sweep(spec, baseline or (), series=series, baseline_series=baseline_series)
-    for who in (found.spec, found.baseline):
-        for entry in who.inputs if who is not None else ():
-            output.keep(entry.path, out)
-            if entry.problem:
-                output.note(f"{entry.path}: {entry.problem}")
-    width = output.width() if out is None else None
-    output.write(render(found, output_format.value, redact=redact, width=width, color=output.color(out)), out)
+    output.inputs([entry for who in (found.spec, found.baseline) if who is not None for entry in who.inputs], out)
+    output.document(found, compose, output_format.value, out, redact=redact)

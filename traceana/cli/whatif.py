@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traceana.cli import output
-from traceana.cli.diagnose import ReportFormat
+from traceana.cli.options import FormatOption, OutputOption, ReportFormat
 from traceana.errors import TraceanaError
 
 if TYPE_CHECKING:
@@ -35,12 +35,8 @@ def whatif(
         str | None,
         typer.Option(metavar="FILE", help="Predictions stored as JSON: compare them with this run instead."),
     ] = None,
-    output_format: Annotated[
-        ReportFormat, typer.Option("--format", help="terminal, markdown (safe to paste) or json.")
-    ] = ReportFormat.TERMINAL,
-    out: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the answer to a file.")
-    ] = None,
+    output_format: FormatOption = ReportFormat.TERMINAL,
+    out: OutputOption = None,
 ) -> None:
     """Say what a change would do to a run: fewer drafts, another drafter, graphs, waits, another interconnect.
 
@@ -51,7 +47,6 @@ def whatif(
     """
     from traceana import api_whatif
     from traceana.facts.whatif_model import Asked
-    from traceana.report.documents import render_document
     from traceana.report.whatif_page import compose
 
     for path in (*paths, *(baseline or ())):
@@ -64,8 +59,7 @@ def whatif(
             raise TraceanaError(f"{name} is a number above zero")
     asked = Asked(running, tuple(k or ()), tuple(accept_length or ()), gpu, to_gpu, layers, hidden)
     report = api_whatif.predict(paths, baseline or (), asked)
-    width = output.width() if out is None else None
-    output.write(render_document(report, compose, output_format.value, width=width, color=output.color(out)), out)
+    output.document(report, compose, output_format.value, out)
 
 
 def _scores(scores: tuple[Score, ...]) -> str:

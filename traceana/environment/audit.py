@@ -155,7 +155,7 @@ def _report(
         variables=tuple(sorted(verdicts, key=_rank)),
         problems=tuple(problems(verdicts, views, context)),
         conf_files=_conf_files(views),
-        notes=(*notes, *_notes(facts, engine, version, views)),
+        notes=(*notes, *_notes(engine, version, views)),
     )
 
 
@@ -230,7 +230,7 @@ def _rank(row: VariableVerdict) -> tuple[int, str]:
     return (1 if row.used.state == YES else 2), row.name
 
 
-def _notes(facts: Facts, engine: str | None, version: str | None, views: list[View]) -> list[str]:
+def _notes(engine: str | None, version: str | None, views: list[View]) -> list[str]:
     notes = []
     if engine and not version:
         notes.append(f"The version of {engine} was not found: what it overwrites depends on it.")

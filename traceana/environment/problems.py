@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from traceana.environment.evidence import View
 from traceana.environment.model import NO, SOME, UNKNOWN, YES, Problem, ProcessVerdict, VariableVerdict
-from traceana.environment.verdicts import Context
+from traceana.environment.verdicts import Context, called
 from traceana.facts.nccl_variables import variable
 from traceana.facts.versions import Override
 from traceana.rules._text import count
 from traceana.rules._wording import names
-from traceana_instrument.envreport import FILE_MISSING, SET
+from traceana_instrument.envreport import FILE_MISSING
 
 _MOST_PIDS = 4
 _ORDER = {"critical": 0, "warning": 1, "info": 2}
@@ -103,7 +103,7 @@ def _loss(rows: Sequence[VariableVerdict], missing: Sequence[ProcessVerdict]) ->
     verb = "is" if len(rows) == 1 else "are"
     how = f"has another value ({other[0].value})" if len(other) == len(missing) else f"{verb} missing"
     table = variable(first.name)
-    what = first.name if len(rows) > 1 else _called(first)
+    what = first.name if len(rows) > 1 else called(first)
     more = f" and {count(len(rows) - 1, 'more variable')}" if len(rows) > 1 else ""
     was = "was" if len(rows) == 1 else "were"
     pids = ", ".join(str(p.pid) for p in missing[:_MOST_PIDS]) + (" ..." if len(missing) > _MOST_PIDS else "")
@@ -141,7 +141,7 @@ def _without_effect(rows: Sequence[VariableVerdict], context: Context) -> list[P
     return [
         Problem(
             code="ENV004",
-            title=f"{names(_called(row) for row in group)}: {why}",
+            title=f"{names(called(row) for row in group)}: {why}",
             severity="info",
             confidence="high",
             why="Time is lost on knobs that cannot move a decode step.",
@@ -149,10 +149,6 @@ def _without_effect(rows: Sequence[VariableVerdict], context: Context) -> list[P
         )
         for why, group in groups.items()
     ]
-
-
-def _called(row: VariableVerdict) -> str:
-    return row.name if row.value == SET else f"{row.name}={row.value}"
 
 
 def _missing_file(row: VariableVerdict) -> Problem | None:

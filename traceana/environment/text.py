@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from traceana.environment.hooks import LOST, Coverage, Found
 from traceana.environment.model import UNKNOWN, YES, EnvReport, ProcessReport, ServerReport, VariableVerdict
-from traceana.environment.verdicts import UNREADABLE
+from traceana.environment.verdicts import UNREADABLE, called
 from traceana.report.page import Item, Labelled, Row, Section, Table
 from traceana.report.text import ENGINES
 from traceana_instrument.envreport import SET, SINGLES
@@ -67,7 +67,7 @@ def _source(process: ProcessReport) -> str:
 
 def _variables(server: ServerReport) -> Section:
     told = [row for row in server.variables if not _untold(row)]
-    rows = tuple(Row(_named(row), (row.asked.state, _count(row, "reached"), _count(row, "used"))) for row in told)
+    rows = tuple(Row(called(row), (row.asked.state, _count(row, "reached"), _count(row, "used"))) for row in told)
     untold = [row.name for row in server.variables if _untold(row)]
     rest = (f"also set, and nothing to say of them: {', '.join(untold)}",) if untold else ()
     aside = "asked for -> reached -> used"
@@ -75,10 +75,6 @@ def _variables(server: ServerReport) -> Section:
         return Section("Variables", aside=aside, texts=(Labelled("", rest),))
     table = Table("variable", ("asked for", "reached workers", "used"), rows, rest)
     return Section("Variables", aside=aside, tables=(table,), texts=tuple(_reasons(told)))
-
-
-def _named(row: VariableVerdict) -> str:
-    return row.name if row.value == SET else f"{row.name}={row.value}"
 
 
 def _untold(row: VariableVerdict) -> bool:

@@ -152,3 +152,8 @@ def _all(answers: Sequence[Answer], pids: Sequence[int]) -> Answer:
     first = answers[odd[0]]
     where = f"pid {pids[odd[0]]}" + (f" and {len(odd) - 1} more" if len(odd) > 1 else "")
     return Answer(state, f"{states.count(YES)} of {total}; {where}: {first.why}")
+
+
+def called(row: VariableVerdict) -> str:
+    """The variable with its value, or alone where only that it is set may be said."""
+    return row.name if row.value == SET else f"{row.name}={row.value}"

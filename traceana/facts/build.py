@@ -111,7 +111,9 @@ def _with_trace(facts: Facts, trace: TraceFacts, tables: Tables, where: locate.L
     if (device := facts.settings.get("device_config")) is not None and device.value.strip("'\"") == "cpu":
         trace = replace(trace, notes=tuple(note for note in trace.notes if note[1] != "no-gpu-events"), on_cpu=True)
     if not facts.trace_only:
-        logged = [tables.frame(name) for name in ("events", "decode_samples", "prefill_samples", "cycles")]
+        logged = [
+            tables.frame(name, ["ts", "pid"]) for name in ("events", "decode_samples", "prefill_samples", "cycles")
+        ]
         trace = replace(trace, match=joined.match_run(facts, trace, logged, tables.frame("traces")))
         trace, cycle = joined.join(facts, trace, cycle)
     if cycle.total_ms.value is None and (trace.match is None or trace.match.verdict != "different"):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from statistics import fmean
 
 from traceana.errors import TraceanaError
@@ -17,19 +15,14 @@ from traceana.facts.compare_levels import Matched, Side, match
 from traceana.facts.settings_effects import assumed_figure_noise
 from traceana.speculation.gate import CONFIDENCE, Result, better_range, gate, overall
 from traceana.speculation.noise import Basis, Measured, RatioInterval, ratio_interval
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
+from traceana.toml_table import toml_table
 
 _TIMED = ("throughput", "time per token", "cycle", "verify")
 
 
 @cache
 def _data() -> tuple[tuple[Limit, ...], int, int]:
-    data = tomllib.loads(files("traceana.facts").joinpath("check_limits.toml").read_text(encoding="utf-8"))
+    data = toml_table("traceana.facts", "check_limits.toml")
     limits = tuple(
         Limit(r["name"], r["option"], r["figure"], r["better"] == "higher", r["tolerance"], r["run_noise"])
         for r in data["metric"]

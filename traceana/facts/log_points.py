@@ -19,10 +19,18 @@ def points(
     view: pl.DataFrame, levels: tuple[Regime, ...], engine: str, spec: Speculation, earned: Acceptance
 ) -> tuple[LoadPoint, ...]:
     """One point per load level that has steady windows; `view` is the frame of windows with their `level`."""
-    return tuple(_point(view, regime, engine, spec, earned) for regime in levels if regime.n_steady)
+    import polars as pl
+
+    held = [regime for regime in levels if regime.n_steady]
+    if not held:
+        return ()
+    columns = ("level", "running", "gen_tps", "tokens_per_cycle", "cycle_ms")
+    steady = view.filter(pl.col("steady") & (pl.col("gen_tps") > 0)).sort("seq").select(columns)
+    by_level = steady.partition_by("level", as_dict=True)
+    return tuple(_point(by_level[(regime.running,)], regime, engine, spec, earned) for regime in held)
 
 
-def _point(view: pl.DataFrame, regime: Regime, engine: str, spec: Speculation, earned: Acceptance) -> LoadPoint:
+def _point(steady: pl.DataFrame, regime: Regime, engine: str, spec: Speculation, earned: Acceptance) -> LoadPoint:
     speculative = spec.active.value
     running = float(regime.running)
     seen = regime.evidence
@@ -58,18 +66,17 @@ def _point(view: pl.DataFrame, regime: Regime, engine: str, spec: Speculation, e
         topk=spec.topk.value if speculative else None,
         num_draft_tokens=spec.num_draft_tokens.value if speculative else None,
         runs=(regime.gen_tps.median,),
-        samples=_samples(view, regime),
+        samples=_samples(steady),
         queued_max=regime.queued_max,
         notes=_notes(regime),
         evidence=seen,
     )
 
 
-def _samples(view: pl.DataFrame, regime: Regime) -> Samples:
-    """The steady windows of the level, in time order."""
+def _samples(steady: pl.DataFrame) -> Samples:
+    """The steady windows of one level, in time order."""
     import polars as pl
 
-    steady = view.filter(pl.col("steady") & (pl.col("level") == regime.running) & (pl.col("gen_tps") > 0)).sort("seq")
     kept = steady.gather_every(max(1, math.ceil(steady.height / _SAMPLES)))
     per_token = kept.select((1000.0 * pl.col("running") / pl.col("gen_tps")).alias("ms"))["ms"]
     token, earned, cycle = (

@@ -5,21 +5,16 @@ The table is `nccl_variables.toml` beside this module; its head says where the f
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from packaging.version import Version
 
 from traceana.facts.versions import parse_version
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from traceana.speculation.floors.nccl_model import path_costs
+from traceana.toml_table import toml_table
 
 #: how far a misspelt name may be from a real one, in edits, and never more than a third of its length
 _MAX_EDITS = 3
@@ -71,7 +66,7 @@ class NcclTable:
 @cache
 def load() -> NcclTable:
     """The table, read once. Raises KeyError when the file lacks a section."""
-    data = tomllib.loads(files("traceana.facts").joinpath("nccl_variables.toml").read_text(encoding="utf-8"))
+    data = toml_table("traceana.facts", "nccl_variables.toml")
     return NcclTable(
         oldest=Version(data["oldest"]),
         newest=Version(data["newest"]),
@@ -131,6 +126,11 @@ def _state_of(row: Variable, release: tuple[int, int]) -> VariableStatus:
     return VariableStatus("deprecated" if deprecated else "known", row.note, row.instead)
 
 
+def _cost_us(kind: str) -> float:
+    """What a cost makes one small allreduce of 8 PCIe ranks longer, in whole us: the model is no more precise."""
+    return float(round(next(c.high_us for c in path_costs(8, "pcie") if c.kind == kind)))
+
+
 def _variable(name: str, row: dict[str, Any]) -> Variable:
     first = row.get("first")
     return Variable(
@@ -140,7 +140,7 @@ def _variable(name: str, row: dict[str, Any]) -> Variable:
         last=Version(row["last"]) if "last" in row else None,
         at_init=row.get("at_init", False),
         weight=row.get("weight"),
-        small_allreduce_us=row.get("us"),
+        small_allreduce_us=_cost_us(row["cost"]) if "cost" in row else None,
         deprecated=Version(row["deprecated"]) if "deprecated" in row else None,
         instead=row.get("instead"),
         note=row.get("note"),

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from traceana.errors import TraceanaError
 from traceana.store.dataset import Tables
-from traceana_parsers.schema import TABLES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,12 +28,9 @@ def select_series(tables: Tables, words: str, path: str) -> Tables:
     chosen = points.filter(foreign | text.str.contains(words.lower(), literal=True))
     if not chosen.filter(~foreign).height:
         raise TraceanaError(f"{path}: no series or label contains {words!r}; there are: {_names(points)}")
-    frames = {name: [tables.frame(name)] for name in TABLES}
-    frames["bench_points"] = [chosen]
-    frames["bench_requests"] = [
-        tables.frame("bench_requests").join(chosen.select("file_id", "point"), on=["file_id", "point"], how="semi")
-    ]
-    return Tables(frames)
+    requests = tables.frame("bench_requests")
+    kept = requests.join(chosen.select("file_id", "point"), on=["file_id", "point"], how="semi")
+    return tables.replaced({"bench_points": chosen, "bench_requests": kept})
 
 
 def _names(points: pl.DataFrame) -> str:

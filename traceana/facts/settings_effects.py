@@ -5,19 +5,13 @@ The table is `settings_effects.toml` beside this module; sizes of NCCL's variabl
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from traceana.facts.nccl_variables import variable
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from traceana.toml_table import toml_table
 
 _NCCL_MODEL = "modelled for 8 ranks on PCIe"
 _NCCL_SOURCES = "NCCL's sources: no effect below about 0.5 MB"
@@ -57,8 +51,7 @@ class RunNoise:
 
 @cache
 def _data() -> dict[str, Any]:
-    text = files("traceana.facts").joinpath("settings_effects.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return toml_table("traceana.facts", "settings_effects.toml")
 
 
 @cache

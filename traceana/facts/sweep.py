@@ -198,7 +198,7 @@ def _advice(
     chosen: Sequence[SweepLevel], every: Sequence[SweepLevel], drafts: Sequence[DraftRow], who: SetUp, base: SetUp
 ) -> SweepAdvice:
     """What to use by load where the figures decide, as the engine's own setting."""
-    usable = [level for level in curves.loads_only(chosen) if not (level.spec.queueing or level.baseline.queueing)]
+    usable = [level for level in curves.loads_only(chosen) if not level.queues]
     ks = {_use(level): level.spec.k for level in usable}
     decided = any(_decides(level) for level in usable)
     spans = schedule([Choice(level.load or 0.0, _choice(level) if decided else None) for level in usable])
@@ -229,7 +229,7 @@ def _choice(level: SweepLevel) -> str | None:
 
 
 def _untested(every: Sequence[SweepLevel]) -> list[str]:
-    if all(level.spec.queueing or level.baseline.queueing for level in every):
+    if all(level.queues for level in every):
         return []
     drafts = {level.spec.draft for level in every}
     if len(drafts) != 1:

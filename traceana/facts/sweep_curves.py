@@ -60,7 +60,7 @@ def loads_only(levels: Sequence[SweepLevel]) -> list[SweepLevel]:
 
 def crossing_facts(levels: Sequence[SweepLevel], found_cliffs: Sequence[StepCliff]) -> tuple[SweepCrossing, ...]:
     """Where the winner changes; loads at which a side only queues are left out."""
-    used = [level for level in loads_only(levels) if not (level.spec.queueing or level.baseline.queueing)]
+    used = [level for level in loads_only(levels) if not level.queues]
     ratios = [
         RatioAt(level.load, level.ratio.value, level.ratio.low, level.ratio.high)
         for level in used
@@ -140,12 +140,13 @@ def draft_rows(levels: Sequence[SweepLevel], baseline: Sequence[Located]) -> tup
     """Draft settings by load: all that were measured where there are several, and lengths foretold to be better."""
     out: list[DraftRow] = []
     loads = list(dict.fromkeys((level.load, level.label) for level in levels))
+    steps = CostCurve(forwards(baseline))
     for load, label in loads:
         here = [level for level in levels if (level.load, level.label) == (load, label)]
         if len(here) > 1:
             out += _measured_rows(here)
         else:
-            out += _foretold(here[0], CostCurve(forwards(baseline)))
+            out += _foretold(here[0], steps)
     return tuple(out)
 
 

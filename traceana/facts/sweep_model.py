@@ -97,6 +97,11 @@ class SweepLevel:
     break_even: float | None
     notes: tuple[str, ...] = ()
 
+    @property
+    def queues(self) -> bool:
+        """True where either side queues rather than computes: no verdict on drafting."""
+        return bool(self.spec.queueing or self.baseline.queueing)
+
 
 @dataclass(frozen=True, slots=True)
 class SweepCrossing:

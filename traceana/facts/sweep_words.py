@@ -20,8 +20,8 @@ def verdict(levels: Sequence[SweepLevel]) -> str:
 
     Where one side is ahead throughout and the noise leaves some loads open, that comes first.
     """
-    judged = [level for level in levels if level.ratio is not None and not _queues(level)]
-    waiting = [level for level in levels if level.ratio is not None and _queues(level)]
+    judged = [level for level in levels if level.ratio is not None and not level.queues]
+    waiting = [level for level in levels if level.ratio is not None and level.queues]
     if not judged and not waiting:
         return "No load was measured both with speculation and without."
     text = " ".join(part for part in (_judged(judged, levels), _waiting(waiting, levels)) if part)
@@ -65,10 +65,6 @@ def block(found: SweepBlock) -> str:
     """The block's name: its series and its context length, where it has them."""
     context = f"context {found.context_tokens:,.0f}" if found.context_tokens is not None else ""
     return ", ".join(piece for piece in (found.name, context) if piece) or "the inputs"
-
-
-def _queues(level: SweepLevel) -> bool:
-    return bool(level.spec.queueing or level.baseline.queueing)
 
 
 def loads(these: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> str:
@@ -183,7 +179,7 @@ def flat_acceptance(levels: Sequence[SweepLevel]) -> tuple[str, ...]:
     pairs = [
         (v.spec.tokens_per_cycle, v.ratio.value)
         for v in levels
-        if v.ratio is not None and v.spec.tokens_per_cycle is not None and not _queues(v)
+        if v.ratio is not None and v.spec.tokens_per_cycle is not None and not v.queues
     ]
     if len(pairs) < 2:
         return ()

@@ -5,7 +5,7 @@ Times are milliseconds unless the name says ns. A timeline is one GPU as one pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from traceana.attribution.model import MIN_CYCLES
@@ -227,11 +227,35 @@ class TraceFacts:
     @property
     def timelines(self) -> tuple[Timeline, ...]:
         """GPU timelines with cycles, in the order of their phases."""
-        return tuple(dict.fromkeys(p.timeline for p in self.on_gpu))
+        return tuple(cycles_by_timeline(self.phases))
 
     def cycles_of(self, timeline: Timeline) -> int:
         """Cycles of one timeline."""
-        return max((p.cycles for p in self.on_gpu if p.timeline == timeline), default=0)
+        return cycles_by_timeline(self.phases).get(timeline, 0)
+
+    def ms_per_cycle(
+        self, buckets: Collection[str] | None = None, phases: Collection[str] | None = None
+    ) -> dict[Timeline, float]:
+        """What a timeline's mean cycle spends in some buckets (None: all of it) of some phases (None: all).
+
+        Timelines without such a phase are left out.
+        """
+        sums: dict[Timeline, int] = {}
+        for p in self.on_gpu:
+            if phases is None or p.phase in phases:
+                ns = p.window_ns or 0 if buckets is None else sum(p.bucket_ns.get(name, 0) for name in buckets)
+                sums[p.timeline] = sums.get(p.timeline, 0) + ns
+        cycles = cycles_by_timeline(self.phases)
+        return {timeline: ns / max(cycles[timeline], 1) / 1e6 for timeline, ns in sums.items()}
+
+
+def cycles_by_timeline(phases: Iterable[TracePhase]) -> dict[Timeline, int]:
+    """Cycles of each GPU timeline, in the order of the phases."""
+    found: dict[Timeline, int] = {}
+    for p in phases:
+        if p.window_ns is not None:
+            found[p.timeline] = max(found.get(p.timeline, 0), p.cycles)
+    return found
 
 
 def unit(phases: Iterable[TracePhase], provenance: str) -> str:

@@ -136,8 +136,9 @@ def _host_phase(row: dict[str, Any], where: Locator) -> TracePhase:
 
 
 def _late(rows: pl.DataFrame, tables: Tables) -> tuple[LateRank, ...]:
-    names = tables.frame("names").filter(_named(rows)) if rows.height else None
-    text = {} if names is None else {(f, i): name for f, i, name in names.iter_rows()}
+    wanted = set(rows["before_name_id"].drop_nulls())
+    names = tables.frame("names", only={"name_id": wanted}).iter_rows() if wanted else ()
+    text = {(file_id, name_id): name for file_id, name_id, name in names}
     return tuple(
         LateRank(
             rank=row["rank"],
@@ -151,12 +152,6 @@ def _late(rows: pl.DataFrame, tables: Tables) -> tuple[LateRank, ...]:
         )
         for row in rows.head(_MOST_LATE).iter_rows(named=True)
     )
-
-
-def _named(rows: pl.DataFrame) -> pl.Expr:
-    import polars as pl
-
-    return pl.col("name_id").is_in(rows["before_name_id"].drop_nulls().unique().to_list())
 
 
 def cycle_of(trace: TraceFacts) -> CycleFacts | None:

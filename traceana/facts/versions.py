@@ -7,21 +7,15 @@ it leads to (0.20.2rc1.dev249+fork reads the rows of 0.20.2), because that is th
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from traceana.facts.model import Settings
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from traceana.toml_table import toml_table
 
 _LEADING = re.compile(r"\d+(?:\.\d+)+(?:(?:a|b|rc)\d+)?(?:\.?post\d+)?(?:\.?dev\d+)?")
 
@@ -55,7 +49,7 @@ class VersionTables:
 @cache
 def load() -> VersionTables:
     """The tables, read once. Raises KeyError when a row lacks a column."""
-    data = tomllib.loads(files("traceana.facts").joinpath("versions.toml").read_text(encoding="utf-8"))
+    data = toml_table("traceana.facts", "versions.toml")
     return VersionTables(overrides=tuple(_override(row) for row in data["override"]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from traceana.facts.model import Facts, Provenance, Regime
+from traceana.facts.text import count
 from traceana.facts.whatif_allreduce import interconnect, measured_allreduce
 from traceana.facts.whatif_model import Asked, Base, Input, Prediction, WhatIf
 from traceana.facts.whatif_predict import predicted
@@ -80,7 +81,7 @@ def _drafts(facts: Facts, base: Base, step: float | None, ks: tuple[int, ...]) -
 
 
 def _fewer(facts: Facts, base: Base, step: float | None, k: int, fewer: int) -> Prediction:
-    change = f"{fewer} draft token{'s' if fewer != 1 else ''} instead of {k}"
+    change = f"{count(fewer, 'draft token')} instead of {k}"
     if fewer == k:
         return Prediction("k", change, reason="that is what ran")
     if fewer > k or fewer < 1:

@@ -104,10 +104,6 @@ def _transfer_ms(facts: Facts) -> float | None:
     trace = facts.trace
     if trace is None or trace.skew == "inconclusive" or (trace.joined is not None and not trace.joined.split):
         return None
-    found = [
-        p.bucket_ns.get("allreduce_transfer", 0) / 1e6 / max(1, trace.cycles_of(p.timeline))
-        for p in trace.on_gpu
-        if p.phase == "verify"
-    ]
+    found = trace.ms_per_cycle(("allreduce_transfer",), ("verify",)).values()
     scale = 1.0 if trace.joined is None else 1 / trace.joined.ratio
     return sum(found) / len(found) * scale if found else None

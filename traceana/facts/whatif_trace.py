@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import mean
 
 from traceana.facts.model import Facts, Provenance
-from traceana.facts.trace_model import TraceFacts, TracePhase
+from traceana.facts.trace_model import TraceFacts
 from traceana.facts.whatif_model import Base, Input, Prediction
 from traceana.facts.whatif_predict import predicted
 from traceana.speculation import whatif as arithmetic
@@ -20,14 +20,15 @@ def verify_graph(facts: Facts, base: Base) -> Prediction | None:
     """Verify replayed as a CUDA graph: at most the time in which the GPU waited for launches of verify is saved."""
     change = "verify in a CUDA graph"
     trace = facts.trace
-    phases = _phases(trace, "verify")
+    phases = () if trace is None else tuple(p for p in trace.on_gpu if p.phase == "verify")
     if not phases or trace is None:
         if facts.graphs.windows_graph and not facts.graphs.windows_eager:
             return None  # the windows say that it does
         return Prediction("verify_graph", change, reason=f"how long the GPU waits for launches: {_NEEDS_TRACE}")
     if mean(p.graph_launches or 0.0 for p in phases) >= _IN_GRAPH:
         return None
-    return _saving("verify_graph", change, facts, base, phases, "launch_gap", "launch gap of verify per cycle")
+    gaps = trace.ms_per_cycle(("launch_gap",), ("verify",))
+    return _prediction("verify_graph", change, facts, base, mean(gaps.values()), "launch gap of verify per cycle")
 
 
 def no_wait(facts: Facts, base: Base) -> Prediction | None:
@@ -35,16 +36,10 @@ def no_wait(facts: Facts, base: Base) -> Prediction | None:
     trace = facts.trace
     if trace is None or len(trace.traced_ranks) < 2:
         return None
-    return _saving(
-        "no_wait",
-        "no rank late",
-        facts,
-        base,
-        trace.on_gpu,
-        "allreduce_wait",
-        "wait in allreduces per cycle",
-        most=True,
-    )
+    waits = trace.ms_per_cycle(("allreduce_wait",))
+    if not waits:
+        return None
+    return _prediction("no_wait", "no rank late", facts, base, max(waits.values()), "wait in allreduces per cycle")
 
 
 def no_host_wait(facts: Facts, base: Base) -> Prediction | None:
@@ -58,33 +53,6 @@ def no_host_wait(facts: Facts, base: Base) -> Prediction | None:
     return _prediction(
         "no_host_wait", "no host wait in the cycle", facts, base, mean(idle.values()), "GPU idle behind it"
     )
-
-
-def _phases(trace: TraceFacts | None, name: str) -> tuple[TracePhase, ...]:
-    return () if trace is None else tuple(p for p in trace.on_gpu if p.phase == name)
-
-
-def _saving(
-    key: str,
-    change: str,
-    facts: Facts,
-    base: Base,
-    phases: tuple[TracePhase, ...],
-    bucket: str,
-    words: str,
-    *,
-    most: bool = False,
-) -> Prediction | None:
-    """The bucket's time per cycle, over timelines the mean (or the most), as what can be saved."""
-    trace = facts.trace
-    assert trace is not None
-    sums: dict[object, float] = {}
-    for p in phases:
-        cycles = max(1, trace.cycles_of(p.timeline))
-        sums[p.timeline] = sums.get(p.timeline, 0.0) + p.bucket_ns.get(bucket, 0) / 1e6 / cycles
-    if not sums:
-        return None
-    return _prediction(key, change, facts, base, (max if most else mean)(sums.values()), words)
 
 
 def _prediction(key: str, change: str, facts: Facts, base: Base, traced_ms: float, words: str) -> Prediction | None:

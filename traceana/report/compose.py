@@ -59,6 +59,12 @@ def compose(diagnosis: Diagnosis) -> Page:
     )
 
 
+def compose_trace(diagnosis: Diagnosis) -> Page:
+    """The page of what the traces say, alone."""
+    diagnosis = with_short_names(diagnosis)
+    return Page(_header(diagnosis), (), "Ledger of the traces", "unknown", (), trace_sections(diagnosis))
+
+
 def _header(diagnosis: Diagnosis) -> tuple[str, ...]:
     run = diagnosis.run
     engine = ENGINES.get(run.engine or "", run.engine or "engine unknown")

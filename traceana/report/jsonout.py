@@ -28,12 +28,7 @@ def render_document(document: object) -> str:
 
 def render_trace(diagnosis: Diagnosis, *, width: int | None = None, color: bool = False, redacted: bool = False) -> str:
     """The field `trace` of the Diagnosis alone, as `render` writes it; `null` when the run has no trace."""
-    return _indented(map_texts(diagnosis, _encodable).trace)
-
-
-def render_plain(value: object) -> str:
-    """Any plain data (dataclasses, dicts, lists, texts without half surrogates) as `render` writes a Diagnosis."""
-    return _indented(value)
+    return render_document(diagnosis.trace)
 
 
 def _indented(value: object) -> str:

@@ -6,15 +6,13 @@ The report fits into one comment. When it would not, log excerpts go first, then
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from traceana.report.compose import compose
+from traceana.report.compose import compose, compose_trace
 from traceana.report.diagnosis import Diagnosis
 from traceana.report.escape import cell, clip, code, fence, markdown, one_line
-from traceana.report.names import with_short_names
 from traceana.report.page import Item, Labelled, Page, Section, Table
 from traceana.report.text import place
-from traceana.report.trace_sections import trace_sections
 
 #: GitHub refuses a comment above 65,536 characters; the rest is room for the author's own words
 LIMIT = 65_536 - 1_536
@@ -52,11 +50,7 @@ def render(diagnosis: Diagnosis, *, width: int | None = None, color: bool = Fals
 
 def render_trace(diagnosis: Diagnosis, *, width: int | None = None, color: bool = False, redacted: bool = False) -> str:
     """What the traces say alone, as `render` writes it; empty when the run has no trace."""
-    page = compose(diagnosis)
-    if diagnosis.trace is None:
-        return ""
-    alone = Page((), (), "Ledger of the traces", "unknown", (), trace_sections(with_short_names(diagnosis)))
-    return render_page(replace(alone, header=page.header), redacted=redacted)
+    return "" if diagnosis.trace is None else render_page(compose_trace(diagnosis), redacted=redacted)
 
 
 def render_page(page: Page, *, redacted: bool = False) -> str:

@@ -56,12 +56,8 @@ def _end(ratio: SweepRatio | None, which: str) -> str:
     return "wide" if ratio.high > _WIDE * ratio.low else two(getattr(ratio, which))
 
 
-def _queues(level: SweepLevel) -> bool:
-    return bool(level.spec.queueing or level.baseline.queueing)
-
-
 def _verdict(level: SweepLevel) -> str:
-    if _queues(level):
+    if level.queues:
         return "queueing"
     if level.ratio is None:
         return NONE
@@ -75,7 +71,7 @@ _LINES = (
     _Line("  95 % from", lambda v: _end(v.ratio, "low"), _derived),
     _Line("  95 % to", lambda v: _end(v.ratio, "high"), _derived),
     _Line("speculation", _verdict, brief=True),
-    _Line("runs to settle it", lambda v: whole(v.ratio.runs_needed if v.ratio and not _queues(v) else None)),
+    _Line("runs to settle it", lambda v: whole(v.ratio.runs_needed if v.ratio and not v.queues else None)),
     _figure("TPOT ms with", "spec", "tpot_ms", figure),
     _figure("TPOT ms without", "baseline", "tpot_ms", figure),
     _Line("  per request", lambda v: f"{two(v.user_ratio.value)}x" if v.user_ratio else NONE, _derived),

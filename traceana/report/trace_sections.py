@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from traceana.facts.trace_model import JoinedCycle, RunMatch, unit
+from traceana.facts.trace_model import JoinedCycle, RunMatch, cycles_by_timeline, unit
 from traceana.report.diagnosis import Diagnosis
 from traceana.report.page import Labelled, Row, Section, Table
 from traceana.report.text import NONE, count, figure, legend, letter, ms, share, two, whole
 from traceana.report.trace_report import CaptureReport, TraceReport
 from traceana.report.trace_sums import sums_section
-from traceana.report.trace_tables import BUCKETS, cycles_by_timeline, phase_tables, rank_table, whole_table
+from traceana.report.trace_tables import BUCKETS, phase_tables, rank_table, whole_table
 
 _MOST_CATEGORIES = 6
 _LEAST_CATEGORY = 0.005
@@ -50,7 +50,7 @@ def _note(note: CaptureReport) -> str:
 
 
 def _what(trace: TraceReport) -> list[str]:
-    gpus = len(cycles_by_timeline(trace)) or len(trace.whole)
+    gpus = len(cycles_by_timeline(trace.phases)) or len(trace.whole)
     pieces = []
     if trace.cycles:
         pieces.append(f"{count(trace.cycles, _unit(trace))} from {trace.source} ({letter(trace.provenance)})")
@@ -113,7 +113,7 @@ def _lines(texts: list[str]) -> tuple[Labelled, ...]:
 
 def _timelines(trace: TraceReport) -> int:
     """Cycles of all timelines together."""
-    return sum(cycles_by_timeline(trace).values())
+    return sum(cycles_by_timeline(trace.phases).values())
 
 
 def _allreduces(trace: TraceReport) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from traceana.facts.trace_model import Timeline, TracePhase, unit
+from traceana.facts.trace_model import Timeline, TracePhase, cycles_by_timeline, unit
 from traceana.report.names import short_names
 from traceana.report.page import Row, Table
 from traceana.report.text import NONE, figure, letter, share, whole
@@ -103,20 +103,11 @@ def _letter(trace: TraceReport, words: str) -> str:
 
 def _per_cycle(trace: TraceReport, phases: Sequence[TracePhase], bucket: str | None) -> float:
     """Mean ms per cycle over all timelines of the capture."""
-    cycles = cycles_by_timeline(trace)
+    cycles = cycles_by_timeline(trace.phases)
     parts = [
         (p.window_ns or 0 if bucket is None else p.bucket_ns.get(bucket, 0)) / cycles[p.timeline] / 1e6 for p in phases
     ]
     return sum(parts) / len(cycles)
-
-
-def cycles_by_timeline(trace: TraceReport) -> dict[Timeline, int]:
-    """Cycles of each GPU timeline."""
-    found: dict[Timeline, int] = {}
-    for p in trace.phases:
-        if p.window_ns is not None:
-            found[p.timeline] = max(found.get(p.timeline, 0), p.cycles)
-    return found
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -126,7 +117,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def rank_table(trace: TraceReport) -> Table | None:
     """The cycle of each rank, and how often it came last; None with one GPU."""
-    cycles = cycles_by_timeline(trace)
+    cycles = cycles_by_timeline(trace.phases)
     if len(cycles) < 2:
         return None
     sums = {

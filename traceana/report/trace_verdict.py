@@ -24,8 +24,6 @@ def trace_sentence(trace: TraceFacts) -> str:
     """What the traces alone can say, with the window it is of."""
     if trace.apart is not None:
         return f"These traces are not of one capture: {trace.apart}. Each GPU is shown for itself."
-    if trace.apart is not None:
-        return f"These traces are not of one capture: {trace.apart}. Each GPU is shown for itself."
     if trace.on_gpu and trace.cycle is not None:
         on = count(len(trace.timelines), "GPU")
         name = unit(trace.phases, trace.provenance.value)

@@ -24,12 +24,6 @@ CARRIERS = (
 NCCL_PCIE_US = (20.0, 27.0)
 #: one 12 KiB allreduce over PCIe-IPC on 8 PCIe GPUs, microseconds (SGLang 0.5.21, pcie_ipc_ar.py)
 PCIE_IPC_US = 5.3
-#: shared memory in place of P2P, 3 tokens x 7168 bf16 on 8 PCIe ranks: 114.3 (L40S, NCCL 2.27.3) - 31.2 (RTX PRO 6000)
-SHM_INSTEAD_OF_P2P_US = 83.0
-#: a misjudged topology: 64 KB on 8 x RTX PRO 6000, two sockets, 48.7 untuned - 25.6 with a graph file or LL
-SLOW_GRAPH_US = 23.0
-#: Simple where LL was meant: 88.2 - 20.6, NCCL's latency model for a ring of 8 PCIe ranks
-SIMPLE_INSTEAD_OF_LL_US = 68.0
 
 NO_STARTUP = CannotTell(
     "the start-up part of the log is not among the inputs",

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from traceana.facts.model import Evidence, Facts, Provenance
-from traceana.facts.trace_model import ENOUGH_CYCLES, CommKernel, TraceFacts, TracePhase, unit
-from traceana.rules._text import count, ms, pct
+from traceana.facts.trace_model import ENOUGH_CYCLES, CommKernel, TraceFacts, TracePhase, cycles_by_timeline, unit
+from traceana.rules._text import count, ms
 from traceana.rules.interface import CannotTell, Confidence, Explains, NotApplicable, Threshold
 
 #: phases in which the target model runs: a verify, or a forward of which nobody can tell
@@ -78,31 +78,18 @@ class Amount:
 
 def cycle_ms(trace: TraceFacts) -> float:
     """Mean length of a cycle over all timelines, ms."""
-    return _per_cycle(trace, None, None).mean
+    whole = trace.ms_per_cycle()
+    return sum(whole.values()) / len(whole) if whole else 0.0
 
 
 def amount(trace: TraceFacts, buckets: Collection[str], phases: Collection[str] | None = None) -> Amount:
     """What the cycles spend in some buckets, in some phases (None: all)."""
-    return _per_cycle(trace, buckets, phases)
-
-
-def _per_cycle(trace: TraceFacts, buckets: Collection[str] | None, phases: Collection[str] | None) -> Amount:
-    found: list[float] = []
-    whole = 0.0
-    for timeline in trace.timelines:
-        mine = [p for p in trace.on_gpu if p.timeline == timeline]
-        cycles = max(trace.cycles_of(timeline), 1)
-        wanted = [p for p in mine if phases is None or p.phase in phases]
-        found.append(sum(_ns(p, buckets) for p in wanted) / cycles / 1e6)
-        whole += sum(p.window_ns or 0 for p in mine) / cycles / 1e6
+    mine = trace.ms_per_cycle(buckets, phases)
+    found = [mine.get(timeline, 0.0) for timeline in trace.timelines]
     if not found:
         return Amount(0.0, 0.0, 0.0, 0.0)
-    mean = sum(found) / len(found)
-    return Amount(min(found), mean, max(found), sum(found) / whole if whole else 0.0)
-
-
-def _ns(phase: TracePhase, buckets: Collection[str] | None) -> int:
-    return (phase.window_ns or 0) if buckets is None else sum(phase.bucket_ns.get(name, 0) for name in buckets)
+    whole = sum(trace.ms_per_cycle().values())
+    return Amount(min(found), sum(found) / len(found), max(found), sum(found) / whole if whole else 0.0)
 
 
 def hidden(trace: TraceFacts) -> bool:
@@ -133,11 +120,6 @@ def window(trace: TraceFacts) -> str:
     on = "1 GPU" if gpus == 1 else f"{gpus} GPUs"
     name = unit(trace.phases, trace.provenance.value)
     return f"of a traced {name} of {ms(cycle_ms(trace))} ({count(trace.cycles, name)} on {on}, profiler running)"
-
-
-def of_cycle(trace: TraceFacts, found: Amount) -> str:
-    """`9.0 ms (30 %)` of the window."""
-    return f"{ms(found.mean)} ({pct(found.share)})"
 
 
 class Explained(TypedDict):
@@ -188,7 +170,7 @@ def allreduces(trace: TraceFacts) -> tuple[CommKernel, ...]:
 
 def per_cycle(trace: TraceFacts, kernels: Collection[CommKernel]) -> float:
     """Instances per cycle of one timeline, mean over the timelines."""
-    cycles = sum(trace.cycles_of(timeline) for timeline in trace.timelines)
+    cycles = sum(cycles_by_timeline(trace.phases).values())
     return sum(c.instances for c in kernels) / cycles if cycles else 0.0
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from traceana.toml_table import toml_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +44,7 @@ class SettleRow:
 
 @cache
 def _data() -> dict[str, Any]:
-    return tomllib.loads(files("traceana.rules").joinpath("causes.toml").read_text(encoding="utf-8"))
+    return toml_table("traceana.rules", "causes.toml")
 
 
 @cache

@@ -35,11 +35,12 @@ from __future__ import annotations
 import re
 
 from traceana.facts.model import Evidence, Facts, NcclProcess
-from traceana.rules._collectives import SHM_INSTEAD_OF_P2P_US, carrier, one_gpu, per_hundred
+from traceana.rules._collectives import carrier, one_gpu, per_hundred
 from traceana.rules._nccl_env import NO_CONNECTIONS, NO_NCCL_LINES, clean_value, env_rows
 from traceana.rules._text import count, picked
 from traceana.rules._wording import names
 from traceana.rules.interface import Clear, Confidence, Finding, NotApplicable, Outcome, Rule, Severity
+from traceana.speculation.floors.nccl_model import SHARED_MEMORY_US
 
 _PAIR = re.compile(r"connected GPUs (\d+) and (\d+)")
 
@@ -99,8 +100,8 @@ def _finding(facts: Facts, title: str, confidence: Confidence, evidence: tuple[E
     sizes = {p.nranks for p in facts.nccl.processes if p.nranks is not None}
     sized = "" if sizes in (set(), {8}) else f" (this run: {max(sizes)} ranks, less with fewer)"
     small = (
-        f"about {SHM_INSTEAD_OF_P2P_US:.0f} us per small allreduce on 8 PCIe ranks{sized}, "
-        f"{per_hundred((SHM_INSTEAD_OF_P2P_US,))} per 100 allreduces (modelled from L40S and RTX PRO 6000)"
+        f"about {SHARED_MEMORY_US:.0f} us per small allreduce on 8 PCIe ranks{sized}, "
+        f"{per_hundred((SHARED_MEMORY_US,))} per 100 allreduces (modelled from L40S and RTX PRO 6000)"
     )
     why = f"Messages between GPUs of a node take two copies through host memory. That costs {small}."
     if other is not None:

@@ -35,7 +35,7 @@ import re
 from dataclasses import dataclass
 
 from traceana.facts.model import Evidence, Facts
-from traceana.rules._collectives import SLOW_GRAPH_US, carrier, one_gpu, per_hundred
+from traceana.rules._collectives import carrier, one_gpu, per_hundred
 from traceana.rules._nccl_env import NO_NCCL_LINES
 from traceana.rules._text import count, picked
 from traceana.rules._wording import upper_first
@@ -50,6 +50,7 @@ from traceana.rules.interface import (
     Severity,
     Threshold,
 )
+from traceana.speculation.floors.nccl_model import MISJUDGED_TOPOLOGY_US
 
 SLOW_GBPS = Threshold(
     "slow_graph",
@@ -118,8 +119,8 @@ def _finding(facts: Facts, graphs: list[_Graph]) -> Finding:
         confidence=Confidence.HIGH if slowest.gbps is not None else Confidence.MEDIUM,
         why=(
             f"No link between working GPUs is that slow; NCCL then takes few channels and the Simple protocol.{taken} "
-            f"On 8 PCIe GPUs that made a 64 KB allreduce about {SLOW_GRAPH_US:.0f} us longer, "
-            f"{per_hundred((SLOW_GRAPH_US,))} per 100 allreduces (modelled from 8 x RTX PRO 6000).{aside}"
+            f"On 8 PCIe GPUs that made a 64 KB allreduce about {MISJUDGED_TOPOLOGY_US:.0f} us longer, "
+            f"{per_hundred((MISJUDGED_TOPOLOGY_US,))} per 100 allreduces (modelled from 8 x RTX PRO 6000).{aside}"
         ),
         fix=(
             "use a newer NCCL",

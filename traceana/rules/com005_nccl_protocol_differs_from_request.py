@@ -34,11 +34,12 @@ from dataclasses import dataclass
 
 from traceana.facts.model import Facts
 from traceana.facts.versions import in_range, parse_version
-from traceana.rules._collectives import SIMPLE_INSTEAD_OF_LL_US, one_gpu, per_hundred
+from traceana.rules._collectives import one_gpu, per_hundred
 from traceana.rules._nccl_env import NO_NCCL_LINES, env_rows, value_of
 from traceana.rules._text import picked
 from traceana.rules._wording import names
 from traceana.rules.interface import CannotTell, Clear, Confidence, Finding, NotApplicable, Outcome, Rule, Severity
+from traceana.speculation.floors.nccl_model import simple_instead_of_ll_us
 
 _PROTOCOLS = {"0": "LL", "1": "LL128", "2": "SIMPLE"}
 _ALGORITHMS = {
@@ -129,8 +130,8 @@ def _plain(token: str) -> str:
 def _finding(facts: Facts, setting: str, differing: list[str]) -> Finding:
     rows = (row for row in env_rows(facts) if row.name in ("NCCL_PROTO", "NCCL_ALGO"))
     cost = (
-        f" Simple in place of LL costs about {SIMPLE_INSTEAD_OF_LL_US:.0f} us per small allreduce on 8 PCIe ranks, "
-        f"{per_hundred((SIMPLE_INSTEAD_OF_LL_US,))} per 100 (modelled)."
+        f" Simple in place of LL costs about {simple_instead_of_ll_us():.0f} us per small allreduce on 8 PCIe ranks, "
+        f"{per_hundred((simple_instead_of_ll_us(),))} per 100 (modelled)."
     )
     return Finding(
         code=RULE.code,

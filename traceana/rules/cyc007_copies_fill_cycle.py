@@ -31,7 +31,7 @@ References:
 from __future__ import annotations
 
 from traceana.facts.model import Facts
-from traceana.facts.trace_model import TraceFacts
+from traceana.facts.trace_model import TraceFacts, cycles_by_timeline
 from traceana.rules._text import ms, num, pct
 from traceana.rules._traces import HIDDEN, amount, confidence, explained, gate, hidden, seen_in
 from traceana.rules.interface import Clear, Finding, Outcome, Rule, Severity, Threshold
@@ -78,7 +78,7 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
 
 def _by_kind(trace: TraceFacts) -> list[tuple[str, float, float, float]]:
     """Direction, ms, copies and bytes per cycle of one timeline (mean over the timelines), most time first."""
-    cycles = max(sum(trace.cycles_of(timeline) for timeline in trace.timelines), 1)
+    cycles = max(sum(cycles_by_timeline(trace.phases).values()), 1)
     sums: dict[str, list[float]] = {}
     for row in trace.copies:
         mine = sums.setdefault(row.kind, [0.0, 0.0, 0.0])

@@ -7,12 +7,11 @@ from traceana.rules.interface import Explains
 from traceana.speculation.floors import hardware, nccl_model
 from traceana.speculation.floors.forward import ALLREDUCES_PER_LAYER
 
-#: size in causes.toml -> the row of nccl_model.path_costs
-_PATHS = {"simple_protocol": "Simple", "shared_memory": "shared memory", "topology": "topology"}
-
 
 def sized(kind: str | None, facts: Facts) -> Explains | None:
     """What a cause of this kind could add per token, from nothing to its model's most; None where no model carries.
+
+    Kinds are those of `nccl_model.PathCost`.
 
     Model: allreduces of one verify forward x the most that each can take longer on this kind of box (NCCL's latency
     model and the measurements named in speculation/floors/nccl_model.py), over the tokens of a cycle.
@@ -20,12 +19,12 @@ def sized(kind: str | None, facts: Facts) -> Explains | None:
     ranks = facts.parallelism.tp.value
     shape = hardware.shape(facts.identity.model.value or "")
     tokens = facts.acceptance.tokens_per_cycle.value or facts.acceptance.accept_length.value
-    if kind not in _PATHS or ranks is None or ranks < 2 or shape is None or not tokens:
+    if kind is None or ranks is None or ranks < 2 or shape is None or not tokens:
         return None
     link = _link(facts)
     if link is None:
         return None
-    cost = next((c for c in nccl_model.path_costs(ranks, link) if c.name.startswith(_PATHS[kind])), None)
+    cost = next((c for c in nccl_model.path_costs(ranks, link) if c.kind == kind), None)
     if cost is None:
         return None
     count = shape.layers * ALLREDUCES_PER_LAYER

@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from traceana.speculation.bootstrap import PartsError, parts_error
 from traceana.speculation.student import t_quantile
@@ -138,8 +139,12 @@ def ratio_interval(
     return _interval(ratio, math.sqrt(variance), freedom, basis, counts, assumed_sd, confidence)
 
 
+#: resampling is seeded: the same parts give the same error, and commands ask for it several times
+_error = lru_cache(maxsize=256)(parts_error)
+
+
 def _known(*series: Sequence[float]) -> list[PartsError]:
-    return [error for values in series if (error := parts_error(values)) is not None]
+    return [error for values in series if (error := _error(tuple(values))) is not None]
 
 
 def _ratios(before: Sequence[float], after: Sequence[float]) -> list[float]:

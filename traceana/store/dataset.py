@@ -76,6 +76,12 @@ class Tables:
         made._parts = {name: parts for name, parts in self._parts.items() if name not in tables}
         return made
 
+    def replaced(self, tables: Mapping[str, pl.DataFrame]) -> Tables:
+        """The same with other rows in some tables."""
+        made = self.without(tables)
+        made._frames = {**made._frames, **{name: [frame] for name, frame in tables.items()}}
+        return made
+
 
 def _parts_of(folder: Path, table: str) -> list[Part]:
     """The files of a table. Raises TraceanaError when its columns are of another version."""
@@ -140,6 +146,10 @@ class RunWriter:
 
     def flush(self) -> Tables:
         """Close all files and give the tables as written. Raises TraceanaError when they cannot be written."""
+        self._close()
+        return Tables(folder=self._tmp)
+
+    def _close(self) -> None:
         with self._written():
             for place in list(self._pending):
                 self._flush(place)
@@ -147,7 +157,6 @@ class RunWriter:
                 writer.close()
         self._writers.clear()
         release_memory()
-        return Tables(folder=self._tmp)
 
     @contextmanager
     def _written(self) -> Iterator[None]:
@@ -176,7 +185,7 @@ class RunWriter:
         """
         if not _PLAIN_NAME.fullmatch(run_id):
             raise TraceanaError(f"{run_id!r} is no name for a run: use letters, digits, '-', '_' and '.', 100 at most")
-        self.flush()
+        self._close()
         with self._written():
             return self._publish(self._store / f"run={run_id}", {"schema": STORE_SCHEMA, "run": run_id, **manifest})
 

@@ -60,7 +60,7 @@ def read(stream: Stream, report: FileReport, sink: Sink, answers: Mapping[str, s
     report.bytes, report.lines = state.size, lines.number
     made = rows.counts.get("bench_points", 0)
     report.recognised = made
-    report.format = max(rows.tools, key=lambda name: rows.tools[name]) if rows.tools else "unknown"
+    report.format = rows.tools.most_common(1)[0][0] if rows.tools else "unknown"
     if state.problem:
         report.problem = state.problem
     page.tell(report)

@@ -93,7 +93,7 @@ class NcclTests:
             "series": self._series,
         }
         self._rows.add("collective_points", row, number, offset)
-        self._rows.tools["nccl_tests"] = self._rows.tools.get("nccl_tests", 0) + 1
+        self._rows.tools["nccl_tests"] += 1
         return True
 
 

@@ -71,7 +71,6 @@ class Quantity:
     value: float
     kind: str | None = None
     unit: str | None = None
-    per_user: bool = False
 
 
 def plain(text: str) -> str:
@@ -91,10 +90,9 @@ def quantity(text: str) -> Quantity | None:
     if written is None:
         return Quantity(value)
     unit, _, per = (part.strip() for part in written.rpartition("/"))
-    per_user = per in ("user", "req") and bool(unit)
     name = unit if per in ("user", "req", "gpu") and unit else written.strip()
     kind, factor = UNITS[name]
-    return Quantity(value * factor, kind, name, per_user)
+    return Quantity(value * factor, kind, name)
 
 
 def quantities(text: str) -> list[Quantity]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -48,10 +49,10 @@ class Rows:
         self._file_id = file_id
         self._rows: dict[str, list[dict[str, Value]]] = {}
         self.counts: dict[str, int] = {}
-        self.tools: dict[str, int] = {}
+        self.tools: Counter[str] = Counter()
 
-    def point(self, point: Point) -> int:
-        """Adds a point and its requests; returns the point's number within the file."""
+    def point(self, point: Point) -> None:
+        """Adds a point and its requests."""
         from traceana_parsers.bench.checks import check
 
         check(point)
@@ -61,8 +62,7 @@ class Rows:
         self.add("bench_points", row, point.line, point.offset)
         for index, request in enumerate(point.requests):
             self.add("bench_requests", {"point": number, "request": index, **request}, point.line, point.offset)
-        self.tools[point.tool] = self.tools.get(point.tool, 0) + 1
-        return number
+        self.tools[point.tool] += 1
 
     def add(self, table: str, row: Mapping[str, Value], line: int, offset: int) -> None:
         """Adds one row; values that do not fit their column's type are left out."""

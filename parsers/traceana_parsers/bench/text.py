@@ -89,7 +89,7 @@ class TextBench:
         self._rows.flush()
         tools = self._rows.tools
         if tools:
-            tool = max(tools, key=lambda name: tools[name])
+            tool = tools.most_common(1)[0][0]
             report.format = tool if report.format == "unknown" else f"{report.format} + {tool}"
             report.recognised = min(report.lines, report.recognised + self._taken)  # a line may be both
             report.shapes = []

@@ -103,9 +103,8 @@ class LogReader:
 
         hits = _classify(strip_ansi(lines.text) if lines.escapes else lines.text, [*self._catalog, *marks])
         marked: list[str] = []
-        if marks:
-            of_marks = pl.col("anchor").is_in(marks)
-            marked = hits.filter(of_marks)["anchor"].unique().to_list()
+        if marks and (of_marks := hits["anchor"].is_in(marks)).any():  # most logs hold none
+            marked = hits["anchor"].filter(of_marks).unique().to_list()
             hits = hits.filter(~of_marks)
         if not hits.height:
             return marked

@@ -88,22 +88,17 @@ def wanted(name: str) -> bool:
     return name in WANTED or name in LABELLED or name == STARTED
 
 
-def add_differences(scrapes: Iterable[Scrape], sink: Sink) -> int:
+def add_differences(scrapes: Iterable[Scrape], sink: Sink) -> None:
     """Adds a point per interval in which tokens were generated, to `bench_points`; a single scrape counts from the
-    server's start. Returns how many."""
+    server's start."""
     ordered = _ordered([s for s in scrapes if s.counters.get("output_tokens")])
-    points = [_between(before, after) for before, after in pairwise(ordered)]
-    if len(ordered) == 1:
-        points = [_between(None, ordered[0])]
+    pairs = [(None, ordered[0])] if len(ordered) == 1 else pairwise(ordered)
     rows: dict[int, Rows] = {}
-    made = 0
-    for after, point in points:
-        if point is not None:
+    for before, after in pairs:
+        if (point := _between(before, after)) is not None:
             rows.setdefault(after.file_id, Rows(sink, after.file_id)).point(point)
-            made += 1
     for one in rows.values():
         one.flush()
-    return made
 
 
 def _ordered(scrapes: list[Scrape]) -> list[Scrape]:
@@ -113,7 +108,7 @@ def _ordered(scrapes: list[Scrape]) -> list[Scrape]:
     return sorted(scrapes, key=lambda s: (s.started or 0.0, s.counters["output_tokens"]))
 
 
-def _between(before: Scrape | None, after: Scrape) -> tuple[Scrape, Point | None]:
+def _between(before: Scrape | None, after: Scrape) -> Point | None:
     first = before.counters if before is not None else {}
     point = Point("metrics", after.line, after.offset)
     point.values = {"model": after.model, "label": "since the server's start" if before is None else None}
@@ -121,10 +116,10 @@ def _between(before: Scrape | None, after: Scrape) -> tuple[Scrape, Point | None
         before.started != after.started or any(after.counters.get(name, 0.0) < value for name, value in first.items())
     ):
         point.doubts.append("a counter went back: the server was started again between the two scrapes")
-        return after, point
+        return point
     made = {name: value - first.get(name, 0.0) for name, value in after.counters.items()}
     if made.get("output_tokens", 0.0) <= 0:
-        return after, None
+        return None
     for column in ("output_tokens", "input_tokens", "requests", "drafts", "drafted", "accepted", "cycles"):
         if column in made:
             point.put(column, made[column])
@@ -136,7 +131,7 @@ def _between(before: Scrape | None, after: Scrape) -> tuple[Scrape, Point | None
     for name, value in made.items():
         if name.startswith("forward_s ") and value > 0:
             point.attrs[name] = round(value, 6)
-    return after, point
+    return point
 
 
 def _times(point: Point, made: dict[str, float]) -> None:

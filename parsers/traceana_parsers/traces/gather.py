@@ -74,11 +74,6 @@ def table_folder(path: str) -> str | None:
     return path if any(map(_TABLE.fullmatch, names)) else None
 
 
-def stats_file(name: str) -> bool:
-    """True for a file name that `nsys stats` or an nsys recipe gives."""
-    return (_STATS.fullmatch(name) or _RECIPE.fullmatch(name)) is not None
-
-
 def gathered(sources: Iterable[Source]) -> list[Batch]:
     """The sources as batches, in order of their first file."""
     batches: dict[str, Batch] = {}

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import TYPE_CHECKING
 
-from traceana_parsers.traces.nsight_common import RANGE_COUNTERS
 from traceana_parsers.traces.nsight_csv import Section
 from traceana_parsers.traces.nsight_rows import Rows
-from traceana_parsers.traces.stats_summaries import QUALIFIED, Summaries
+from traceana_parsers.traces.stats_summaries import Summaries, range_name
 
 if TYPE_CHECKING:
     import polars as pl
@@ -95,8 +94,8 @@ class Events:
         return filled, new.with_columns(pl.col("made").alias("correlationId"))
 
     def _pushpop(self, section: Section) -> int:
-        frame = _spans(section).with_columns(*_range_name(section.text("Name")), _serial(section, "PID", "TID"))
-        return self._rows.named_ranges(frame, "nvtx")
+        frame = _spans(section).with_columns(section.text("Name").alias("name"), _serial(section, "PID", "TID"))
+        return self._rows.named_ranges(_named(frame), "nvtx")
 
     def _projection(self, section: Section) -> int:
         import polars as pl
@@ -123,7 +122,7 @@ class Events:
         known = table.filter(pl.col("name").is_not_null()).with_columns(
             (pl.col("pid") * (1 << _PID_BITS) + pl.col("tid").fill_null(0)).alias("globalTid")
         )
-        known = known.with_columns(*_range_name(known["name"]))
+        known = _named(known)
         gpu = known.with_columns(
             pl.col("proj_start").alias("start"), (pl.col("proj_start") + pl.col("proj_duration")).alias("end")
         )
@@ -202,11 +201,12 @@ def _serial(section: Section, pid: str, tid: str | None = None) -> pl.Series:
     return made.alias("globalPid") if tid is None else (made + section.integer(tid)).alias("globalTid")
 
 
-def _range_name(recorded: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """(name, domain) of ranges as nsys prints them."""
-    cut = recorded.str.replace(RANGE_COUNTERS, "")
-    parts = cut.str.extract_groups(QUALIFIED).struct
-    return parts.field("name").fill_null(cut).alias("name"), parts.field("domain").replace("", None).alias("domain")
+def _named(ranges: pl.DataFrame) -> pl.DataFrame:
+    """Ranges with `name` taken apart to name and domain."""
+    import polars as pl
+
+    name, domain = range_name(pl.col("name"))
+    return ranges.with_columns(name.alias("name"), domain.alias("domain"))
 
 
 def _with_nulls(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: `NCCL:ncclGroupEnd` and `:verify` (default domain), but `aten::to` as it is. nsys prints domains since 2024: a colon
 #: in a name of an older version looks like one
-QUALIFIED = r"(?s)^(?:(?<domain>[A-Za-z0-9_.-]*):)?(?<name>[^:].*)$"
+_QUALIFIED = r"(?s)^(?:(?<domain>[A-Za-z0-9_.-]*):)?(?<name>[^:].*)$"
 _CALL = r"^(?:cuda|cu[A-Z]|hip)"  # the OS runtime summary has the columns of the CUDA one
 _NO_RANGE = "(none)"
 _ROWS = 4_096
@@ -174,14 +174,21 @@ def _rows(section: Section, form: _Form) -> pl.DataFrame:
         frame = frame.filter(section.text("Category") == _CATEGORIES[form.kind])
     if form.kind == "api":
         frame = frame.filter(pl.col("name").str.contains(_CALL).fill_null(True))
-    ranges = form.kind.startswith("range")
-    cut = pl.col("name").str.replace(RANGE_COUNTERS, "")
-    parts = cut.str.extract_groups(QUALIFIED).struct
+    name, domain = pl.col("name"), pl.lit(None, pl.String)
+    if form.kind.startswith("range"):
+        name, domain = range_name(name)
     return frame.with_columns(
-        (parts.field("name").fill_null(cut) if ranges else pl.col("name")).str.slice(0, NAME_LIMIT).alias("name"),
-        (parts.field("domain").replace("", None) if ranges else pl.lit(None, pl.String)).alias("domain"),
+        name.str.slice(0, NAME_LIMIT).alias("name"),
+        domain.alias("domain"),
         pl.col("within").str.strip_prefix(":").str.slice(0, NAME_LIMIT),
     )
+
+
+def range_name(recorded: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+    """Name and domain of ranges as nsys prints them, without counters at the name's end."""
+    cut = recorded.str.replace(RANGE_COUNTERS, "")
+    parts = cut.str.extract_groups(_QUALIFIED).struct
+    return parts.field("name").fill_null(cut), parts.field("domain").replace("", None)
 
 
 def _by_name(rows: pl.DataFrame) -> pl.DataFrame:

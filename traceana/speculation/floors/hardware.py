@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from traceana.toml_table import toml_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +31,7 @@ class Shape:
 
 @cache
 def _table(name: str) -> dict[str, Any]:
-    return tomllib.loads(files("traceana.speculation.floors").joinpath(name).read_text(encoding="utf-8"))
+    return toml_table("traceana.speculation.floors", name)
 
 
 def gpu(name: str) -> Gpu | None:
