@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from traceana_parsers.bench.grid import Grid
-from traceana_parsers.bench.headings import Heading, read
+from traceana_parsers.bench.headings import Heading, read, unit_kind
 from traceana_parsers.bench.numbers import UNITS, plain, quantity
 from traceana_parsers.bench.rows import Rows
 
@@ -48,7 +48,8 @@ def _by_size(grid: Grid, rows: Rows) -> bool:
             }
             rows.add("collective_points", values, row.line, row.offset)
             made += 1
-    rows.tools["collective_table"] = rows.tools.get("collective_table", 0) + made
+    if made:
+        rows.tools["collective_table"] += made
     return made > 0
 
 
@@ -72,7 +73,7 @@ def _by_rank(grid: Grid, rows: Rows) -> bool:
         if time is not None:
             values = {"collective": name, "ranks": len(ranks), "time_us": time, "series": f"rank {rank}"}
             rows.add("collective_points", values, row.line, row.offset)
-            rows.tools["collective_table"] = rows.tools.get("collective_table", 0) + 1
+            rows.tools["collective_table"] += 1
     return True
 
 
@@ -88,6 +89,6 @@ def _time(heading: Heading, cell: str) -> float | None:
         return None
     if found.kind == "time":
         return round(1000 * found.value, 9)
-    if found.kind is None and heading.unit is not None and UNITS[heading.unit.partition("/")[0]][0] == "time":
+    if found.kind is None and heading.unit is not None and unit_kind(heading.unit) == "time":
         return round(1000 * found.value * UNITS[heading.unit][1], 9)
     return None

@@ -163,7 +163,7 @@ def read(text: str) -> Heading:
         and not (whole == "output_tokens" and unit and UNITS.get(unit, ("",))[0] == "rate")
     ):
         return Heading(shown, LOADS, whole, unit=unit)
-    kind = _kind(unit)
+    kind = unit_kind(unit)
     heading = Heading(shown, MEASURE, None, statistic, unit, load=tuple(sorted(load.items())))
     if kind == "rate" and _INPUT.search(words):
         return replace(heading, column="input_tps")
@@ -201,7 +201,8 @@ def _kept(text: str, words: list[str]) -> str | None:
     return " ".join(w for w in text.split() if w.casefold().strip("():,[]?") in words).strip(" ,:-?") or None
 
 
-def _kind(unit: str | None) -> str | None:
+def unit_kind(unit: str | None) -> str | None:
+    """What a heading's unit measures (numbers.UNITS), `/user` at its end or not; None without a unit."""
     return None if unit is None else UNITS[re.sub(r"/(?:user|req)$", "", unit)][0]
 
 

@@ -306,3 +306,11 @@ def test_the_csv_of_guidellm_is_pointed_to_its_json(tmp_path: Path) -> None:
     read = got(tmp_path, "Run Info,Run Info,Benchmark\nRun ID,Run Index,Type\n,,\na,0,generative_benchmark\n")
     assert read.report.problem is not None
     assert "benchmarks.json" in read.report.problem
+
+
+def test_a_rate_beside_message_sizes_is_no_time_of_a_collective(tmp_path: Path) -> None:
+    """`tok/s` once broke the reader: what a heading's unit measures is asked for as everywhere else."""
+    text = table("KV size | tok/s | req/s", "16 GB | 123 | 2", "32 GB | 150 | 3")
+    made = got(tmp_path, text)
+    assert made.rows("collective_points") == []
+    assert [r.get("output_tps") for r in made.rows("bench_points")] == [123.0, 150.0]
