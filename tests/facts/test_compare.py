@@ -15,7 +15,7 @@ from traceana.facts.bench_model import PointSource
 from traceana.facts.compare import compare
 from traceana.facts.conditions import Counters
 from traceana.facts.model import Facts, InputFacts, Provenance
-from traceana.facts.trace_model import TraceFacts, TracePhase
+from traceana.facts.trace_model import RunMatch, TraceFacts, TracePhase
 
 FIVE = (61.0, 68.7, 51.6, 67.2, 60.2)
 
@@ -241,7 +241,15 @@ def test_phases_that_both_time_make_a_waterfall_that_adds_up_as_printed() -> Non
 def traced(wait: float) -> Facts:
     """A run whose ledger has two ranks, one of which waits in the verify's allreduces."""
     phases = tuple(
-        TracePhase(rank, 0, phase, 50, window_ms=sum(ms for _, ms in buckets), buckets=dict(buckets))
+        TracePhase(
+            rank,
+            0,
+            phase,
+            50,
+            window_ms=sum(ms for _, ms in buckets),
+            buckets=dict(buckets),
+            window_ns=round(50e6 * sum(ms for _, ms in buckets)),
+        )  # fmt: skip
         for rank in (0, 1)
         for phase, buckets in (
             ("draft", (("compute", 1.5), ("launch_gap", 0.5))),
@@ -274,6 +282,26 @@ def test_traces_of_both_runs_split_the_difference_by_phase_and_bucket() -> None:
     assert parts["verify: allreduce wait"] == pytest.approx(4.0 / 2.0)  # mean of two ranks, 2 tokens a cycle
     assert sum(parts.values()) == pytest.approx(waterfall.difference_ms, abs=1e-12)
     assert [name for name, ms in parts.items() if ms] == ["verify: allreduce wait"]
+
+
+@pytest.mark.parametrize(
+    "spoilt", [{"apart": "files of two jobs"}, {"match": RunMatch("different", against=("another model",))}]
+)
+def test_traces_that_are_not_one_capture_of_this_run_split_nothing(spoilt: dict) -> None:
+    before, after = (replace(f, trace=replace(f.trace, **spoilt)) for f in (traced(0.0), traced(8.0)))
+    waterfall = pair(run(before), run(after)).levels[0].waterfall
+    assert [part.name for part in waterfall.parts] == ["acceptance", "cycle"]
+
+
+def test_ranks_of_two_files_on_equal_devices_are_two_gpus() -> None:
+    """Without a rank in the file, two traces of device 0 are told apart by their path."""
+    runs = []
+    for wait in (0.0, 8.0):
+        one = traced(wait)
+        phases = tuple(replace(p, rank=None, path=f"{p.rank}.json") for p in one.trace.phases)
+        runs.append(run(replace(one, trace=replace(one.trace, phases=phases))))
+    parts = {part.name: part.ms for part in pair(*runs).levels[0].waterfall.parts}
+    assert parts["verify: allreduce wait"] == pytest.approx(4.0 / 2.0)
 
 
 def test_phases_of_another_load_are_not_taken_for_this_one() -> None:

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from traceana.facts.compare_model import Waterfall, WaterfallPart
 from traceana.facts.model import Facts, Provenance
+from traceana.facts.trace_model import TracePhase, mean_cycle
 from traceana.speculation.decompose import TokenTimeParts, printed_sum, shapley_ms_per_token
 
 #: names of buckets as reports write them
@@ -37,19 +38,19 @@ def timed(facts: Facts) -> Phases | None:
 
 
 def buckets(facts: Facts) -> Phases | None:
-    """Phase by bucket from the traces' ledgers, averaged over GPU timelines; None without a ledger."""
+    """Phase by bucket from the traces' ledgers, averaged over GPU timelines; None without a ledger of this run."""
     trace = facts.trace
-    on_gpu = [] if trace is None else [p for p in trace.phases if p.buckets]
-    if trace is None or not on_gpu:
+    if trace is None or not trace.on_gpu or trace.apart is not None:
         return None
-    timelines = len({(p.rank, p.device) for p in on_gpu})
-    longest = max(p.cycles for p in on_gpu)
-    parts: dict[str, float] = {}
-    for phase in on_gpu:
-        for bucket, ms in phase.buckets.items():
-            name = f"{phase.phase}: {_BUCKETS.get(bucket, bucket.replace('_', ' '))}"
-            parts[name] = parts.get(name, 0.0) + ms * phase.cycles / longest / timelines
+    if trace.match is not None and trace.match.verdict == "different":
+        return None
+    parts = mean_cycle(trace, _by_bucket)
     return Phases({name: ms for name, ms in parts.items() if ms}, f"ledgers of {trace.cycles} traced cycles")
+
+
+def _by_bucket(phase: TracePhase) -> dict[str, float]:
+    named = phase.buckets.items()
+    return {f"{phase.phase}: {_BUCKETS.get(name, name.replace('_', ' '))}": ms for name, ms in named}
 
 
 def waterfall(

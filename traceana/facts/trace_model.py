@@ -5,7 +5,7 @@ Times are milliseconds unless the name says ns. A timeline is one GPU as one pro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from traceana.attribution.model import MIN_CYCLES
@@ -247,6 +247,19 @@ class TraceFacts:
                 sums[p.timeline] = sums.get(p.timeline, 0) + ns
         cycles = cycles_by_timeline(self.phases)
         return {timeline: ns / max(cycles[timeline], 1) / 1e6 for timeline, ns in sums.items()}
+
+
+def mean_cycle(trace: TraceFacts, parts: Callable[[TracePhase], Mapping[str, float]]) -> dict[str, float]:
+    """ms of named parts of the mean cycle over the timelines; `parts` gives a phase's, in ms per cycle of the phase.
+
+    A phase that some cycles lack counts with the cycles of the timeline, so that all parts add up to the mean cycle.
+    """
+    longest = max((p.cycles for p in trace.on_gpu), default=0)
+    found: dict[str, float] = {}
+    for p in trace.on_gpu:
+        for name, ms in parts(p).items():
+            found[name] = found.get(name, 0.0) + ms * p.cycles / longest / len(trace.timelines)
+    return found
 
 
 def cycles_by_timeline(phases: Iterable[TracePhase]) -> dict[Timeline, int]:

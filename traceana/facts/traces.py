@@ -8,7 +8,7 @@ from traceana.attribution.model import BESIDE, BUCKETS, MIN_CYCLES, PHASES
 from traceana.facts.locate import spread
 from traceana.facts.model import CycleFacts, CyclePart, Fact, Provenance
 from traceana.facts.text import count
-from traceana.facts.trace_model import LateRank, TraceFacts, TracePhase
+from traceana.facts.trace_model import LateRank, TraceFacts, TracePhase, mean_cycle
 
 if TYPE_CHECKING:
     import polars as pl
@@ -156,14 +156,10 @@ def _late(rows: pl.DataFrame, tables: Tables) -> tuple[LateRank, ...]:
 
 def cycle_of(trace: TraceFacts) -> CycleFacts | None:
     """The cycle as the traces show it, by phase, averaged over timelines; None with too few whole cycles on a GPU."""
-    on_gpu, timelines = trace.on_gpu, len(trace.timelines)
-    if not on_gpu or trace.cycles < MIN_CYCLES or trace.apart is not None:
+    timelines = len(trace.timelines)
+    if not timelines or trace.cycles < MIN_CYCLES or trace.apart is not None:
         return None
-    # a phase that some cycles lack counts with the cycles of the timeline: parts add up to the mean cycle
-    longest = max(p.cycles for p in on_gpu)
-    parts: dict[str, float] = {}
-    for p in on_gpu:
-        parts[p.phase] = parts.get(p.phase, 0.0) + (p.window_ms or 0.0) * p.cycles / longest / timelines
+    parts = mean_cycle(trace, lambda p: {p.phase: p.window_ms or 0.0})
     total = sum(parts.values())
     return CycleFacts(
         total_ms=Fact(total, trace.provenance),
