@@ -249,7 +249,7 @@ def traced(wait: float) -> Facts:
             window_ms=sum(ms for _, ms in buckets),
             buckets=dict(buckets),
             window_ns=round(50e6 * sum(ms for _, ms in buckets)),
-        )  # fmt: skip
+        )
         for rank in (0, 1)
         for phase, buckets in (
             ("draft", (("compute", 1.5), ("launch_gap", 0.5))),

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from traceana_parsers.bench.numbers import UNITS
-from traceana_parsers.bench.words import loads
+from traceana_parsers.bench.words import loads, speculates
 
 LOADS = "load"
 MEASURE = "measure"
@@ -197,8 +197,16 @@ def _with_rest(heading: Heading, bare: str, rest: str) -> Heading:
 
 
 def _kept(text: str, words: list[str]) -> str | None:
-    """The words of a text that are among the given ones, as written."""
-    return " ".join(w for w in text.split() if w.casefold().strip("():,[]?") in words).strip(" ,:-?") or None
+    """The words of a text that are among the given ones, as written; a method's name may be one of several."""
+
+    def is_kept(word: str) -> bool:
+        bare = word.casefold().strip("():,[]?")
+        if bare in words:
+            return True
+        parts = _FILLER.sub(" ", bare).split()  # EAGLE-3, p-eagle, no-spec
+        return len(parts) > 1 and set(parts) <= set(words) and speculates(bare) is not None
+
+    return " ".join(word for word in text.split() if is_kept(word)).strip(" ,:-?") or None
 
 
 def unit_kind(unit: str | None) -> str | None:

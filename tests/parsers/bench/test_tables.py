@@ -314,3 +314,17 @@ def test_a_rate_beside_message_sizes_is_no_time_of_a_collective(tmp_path: Path) 
     made = got(tmp_path, text)
     assert made.rows("collective_points") == []
     assert [r.get("output_tps") for r in made.rows("bench_points")] == [123.0, 150.0]
+
+
+@pytest.mark.parametrize(
+    ("heading", "series"),
+    [
+        ("EAGLE-3 tok/s", "EAGLE-3"),
+        ("p-eagle tok/s", "p-eagle"),
+        ("no-spec tok/s", "no-spec"),
+        ("End-to-end tok/s", None),
+    ],
+)
+def test_a_method_with_a_hyphen_names_its_series(heading: str, series: str | None) -> None:
+    found = read(heading)
+    assert (found.column, found.series) == ("output_tps", series)
