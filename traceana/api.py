@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +34,10 @@ class Loaded:
 
 
 @contextmanager
-def load(paths: Sequence[str]) -> Iterator[Loaded]:
+def load(paths: Sequence[str], columns: Mapping[str, str] | None = None) -> Iterator[Loaded]:
     """Tables of a run from logs or from a store; large inputs pass through a temporary store, removed afterwards.
+
+    `columns` answers for headings of tables that do not say what they mean: see `traceana_parsers.read.read_run`.
 
     Raises TraceanaError (exit code 2) when nothing of the inputs could be recognised.
     """
@@ -49,12 +51,12 @@ def load(paths: Sequence[str]) -> Iterator[Loaded]:
     try:
         if _size(paths) <= _IN_MEMORY:
             sink = MemorySink()
-            reports = read_run(paths, sink)
+            reports = read_run(paths, sink, columns)
             _check(reports)
             yield Loaded(Tables(sink.tables), tuple(reports))
             return
         with tempfile.TemporaryDirectory(prefix="traceana-") as folder, RunWriter(Path(folder)) as writer:
-            reports = read_run(paths, writer)
+            reports = read_run(paths, writer, columns)
             _check(reports)
             yield Loaded(_attributed(writer), tuple(reports))
     except SourceError as error:
@@ -99,28 +101,32 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)[:60]
 
 
-def read_facts(paths: Sequence[str]) -> Facts:
-    """All facts of a run. Raises TraceanaError (exit code 2) when nothing of the inputs could be recognised."""
+def read_facts(paths: Sequence[str], columns: Mapping[str, str] | None = None) -> Facts:
+    """All facts of a run; `columns` as in `load`.
+
+    Raises TraceanaError (exit code 2) when nothing of the inputs could be recognised.
+    """
     from traceana.facts.build import build
 
-    with load(paths) as loaded:
+    with load(paths, columns) as loaded:
         return build(loaded.tables)
 
 
-def diagnose(paths: Sequence[str], baseline: Sequence[str] = ()) -> Diagnosis:
+def diagnose(paths: Sequence[str], baseline: Sequence[str] = (), columns: Mapping[str, str] | None = None) -> Diagnosis:
     """The diagnosis of a run, compared with a baseline run when one is given.
 
     Args:
         paths: files, folders, globs, `-` for standard input, or a store.
         baseline: the same for a run without speculation.
+        columns: as in `load`.
 
     Raises TraceanaError (exit code 2) when an input cannot be used at all.
     """
     from traceana.report.build import diagnosis
     from traceana.rules.registry import run_all
 
-    facts = read_facts(paths)
-    base = read_facts(baseline) if baseline else None
+    facts = read_facts(paths, columns)
+    base = read_facts(baseline, columns) if baseline else None
     return diagnosis(facts, run_all(facts, base), base, run_all(base) if base is not None else ())
 
 
@@ -134,10 +140,13 @@ class Ingested:
     reports: tuple[FileReport, ...]
 
 
-def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Ingested:
+def ingest(
+    paths: Sequence[str], store: str, run_id: str | None = None, columns: Mapping[str, str] | None = None
+) -> Ingested:
     """Reads logs and traces into a store as Parquet tables, one folder per run, visible only when complete.
 
     What attribution makes of the traces is kept with them, so that reading the store does not make it again.
+    `columns` as in `load`.
 
     Raises TraceanaError (exit code 2) when nothing could be recognised or the store cannot be written.
     """
@@ -147,7 +156,7 @@ def ingest(paths: Sequence[str], store: str, run_id: str | None = None) -> Inges
 
     try:
         with RunWriter(Path(store)) as writer:
-            reports = read_run(paths, writer)
+            reports = read_run(paths, writer, columns)
             _check(reports)
             _add_run_row(writer, writer.flush(), reports)
             tables = _attributed(writer)

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 Chosen = tuple[str, str | None]
 
 
-def compare(sides: Sequence[Sequence[Sequence[Chosen]]]) -> tuple[CompareReport, tuple[FileReport, ...]]:
+def compare(
+    sides: Sequence[Sequence[Sequence[Chosen]]], columns: Mapping[str, str] | None = None
+) -> tuple[CompareReport, tuple[FileReport, ...]]:
     """The comparison of every side with the first one, and what became of all files.
 
     Args:
         sides: per side its repeated runs, per run its inputs.
+        columns: as in `api.load`.
 
     Raises TraceanaError (exit code 2) when an input cannot be used, or a side holds several set-ups at one load.
     """
@@ -37,7 +40,10 @@ def compare(sides: Sequence[Sequence[Sequence[Chosen]]]) -> tuple[CompareReport,
 
     reports: list[FileReport] = []
     made = [
-        Side(chr(ord("A") + number) if number < 26 else f"side {number + 1}", tuple(run(r, reports) for r in runs))
+        Side(
+            chr(ord("A") + number) if number < 26 else f"side {number + 1}",
+            tuple(run(r, reports, columns) for r in runs),
+        )
         for number, runs in enumerate(sides)
     ]
     plain = next((side.facts for side in made if side.facts.speculation.active.value is False), None)
@@ -48,7 +54,7 @@ def compare(sides: Sequence[Sequence[Sequence[Chosen]]]) -> tuple[CompareReport,
     return compare_report(compare_facts(made), findings), tuple(reports)
 
 
-def run(chosen: Sequence[Chosen], reports: list[FileReport]) -> Run:
+def run(chosen: Sequence[Chosen], reports: list[FileReport], columns: Mapping[str, str] | None = None) -> Run:
     """One run for a comparison: facts, conditions and timers; what became of its files is added to `reports`."""
     from traceana.facts.build import build
     from traceana.facts.compare_levels import Run
@@ -57,7 +63,7 @@ def run(chosen: Sequence[Chosen], reports: list[FileReport]) -> Run:
     from traceana.facts.timer_series import timer_series
 
     paths = [path for path, _ in chosen]
-    with load(paths) as loaded:
+    with load(paths, columns) as loaded:
         tables = loaded.tables
         reports.extend(loaded.reports)
         for path, words in chosen:
@@ -75,6 +81,7 @@ def check(
     run_noise: float | None = None,
     record: bool = False,
     allow_differences: bool = False,
+    columns: Mapping[str, str] | None = None,
 ) -> tuple[CheckReport, tuple[FileReport, ...]]:
     """The check of a new run against a baseline, and what became of all files.
 
@@ -86,6 +93,7 @@ def check(
         run_noise: see there.
         record: add the new runs to the store `against` unless the check finds a regression; it is made when missing.
         allow_differences: check runs of other prompts, lengths or models all the same.
+        columns: as in `api.load`.
 
     Raises TraceanaError (exit code 2) when an input cannot be used, or the runs do not measure the same thing.
     """
@@ -101,8 +109,8 @@ def check(
         raise TraceanaError(f"{against}: is no store; --record needs the folder of one, new or made by traceana")
     if missing and not record:
         raise TraceanaError(f"{against}: no such store or file; --record makes a baseline of the new run")
-    made = Side("new", tuple(run(r, reports) for r in new))
-    known = [run(r, reports) for r in (_history(against, new) if store else [] if missing else baseline)]
+    made = Side("new", tuple(run(r, reports, columns) for r in new))
+    known = [run(r, reports, columns) for r in (_history(against, new) if store else [] if missing else baseline)]
     if known:
         found = check_facts(Side("baseline", tuple(known)), made, tolerances, run_noise, against)
     elif record:
@@ -117,7 +125,7 @@ def check(
             "baseline was run, or add --allow-differences"
         )
     if record and found.result != "regression":
-        ids = [ingest([path for path, _ in r], against).run_id for r in new]
+        ids = [ingest([path for path, _ in r], against, columns=columns).run_id for r in new]
         found = replace(found, recorded=tuple(ids))
     return check_report(found), tuple(reports)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from traceana.api import read_facts
@@ -17,6 +17,7 @@ def sweep(
     *,
     series: str | None = None,
     baseline_series: str | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Sweep:
     """The sweep of benchmark results and logs over load.
 
@@ -25,10 +26,11 @@ def sweep(
         baseline: inputs measured without speculation.
         series: name, or part of it, of the series with speculation where a file holds several.
         baseline_series: the same for the series without.
+        columns: as in `api.load`.
 
     Raises TraceanaError (exit code 2) when an input cannot be used, or which series is which is not clear.
     """
     from traceana.facts.sweep import sweep as sweep_facts
 
-    base = read_facts(baseline) if baseline else None
-    return sweep_facts(read_facts(spec), base, series, baseline_series)
+    base = read_facts(baseline, columns) if baseline else None
+    return sweep_facts(read_facts(spec, columns), base, series, baseline_series)

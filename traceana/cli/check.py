@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from traceana.cli import output
-from traceana.cli.options import FormatOption, OutputOption, RedactOption, ReportFormat
+from traceana.cli.options import ColumnsOption, FormatOption, OutputOption, RedactOption, ReportFormat, columns_of
 from traceana.cli.sides import runs_of, with_words
 from traceana.errors import TraceanaError
 
@@ -47,6 +47,7 @@ def check(
     allow_differences: Annotated[
         bool, typer.Option("--allow-differences", help="Check it although model, prompts or lengths differ.")
     ] = False,
+    columns: ColumnsOption = None,
     output_format: FormatOption = ReportFormat.TERMINAL,
     out: OutputOption = None,
     junit: Annotated[str | None, typer.Option(metavar="FILE", help="Write JUnit XML as well.")] = None,
@@ -72,6 +73,7 @@ def check(
         run_noise=_noise(run_noise),
         record=record,
         allow_differences=allow_differences,
+        columns=columns_of(columns),
     )
     output.inputs(reports, out, junit)
     if junit is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from traceana.cli import output
-from traceana.cli.options import FormatOption, OutputOption, RedactOption, ReportFormat
+from traceana.cli.options import ColumnsOption, FormatOption, OutputOption, RedactOption, ReportFormat, columns_of
 from traceana.cli.sides import runs_of, with_words
 from traceana.errors import TraceanaError
 
@@ -21,6 +21,7 @@ def compare(
             "FILE#WORDS one series of a table.",
         ),
     ],
+    columns: ColumnsOption = None,
     output_format: FormatOption = ReportFormat.TERMINAL,
     out: OutputOption = None,
     redact: RedactOption = None,
@@ -37,6 +38,6 @@ def compare(
     if len(sides) < 2:
         raise TraceanaError("give at least two sides to compare, e.g. traceana compare old.log new.log")
     parsed = [[[with_words(path) for path in run] for run in runs_of(side)] for side in sides]
-    found, reports = api_compare.compare(parsed)
+    found, reports = api_compare.compare(parsed, columns_of(columns))
     output.inputs(reports, out)
     output.document(found, compose, output_format.value, out, redact=redact)

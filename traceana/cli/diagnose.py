@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traceana.cli import output
-from traceana.cli.options import FormatOption, OutputOption, RedactOption, ReportFormat
+from traceana.cli.options import ColumnsOption, FormatOption, OutputOption, RedactOption, ReportFormat, columns_of
 from traceana.errors import EXIT_FAILED_CHECK
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def diagnose(
         list[str] | None,
         typer.Option(metavar="PATH", help="The same load without speculation; give it again for more files."),
     ] = None,
+    columns: ColumnsOption = None,
     output_format: FormatOption = ReportFormat.TERMINAL,
     out: OutputOption = None,
     redact: RedactOption = None,
@@ -52,7 +53,7 @@ def diagnose(
     from traceana import api
     from traceana.report.interface import render
 
-    result = api.diagnose(paths, baseline or ())
+    result = api.diagnose(paths, baseline or (), columns_of(columns))
     output.inputs((*result.inputs, *(result.baseline.inputs if result.baseline else ())), out)
     width = output.width() if out is None else None
     output.write(render(result, output_format.value, redact=redact, width=width, color=output.color(out)), out)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from traceana.errors import TraceanaError
+
 
 class ReportFormat(str, Enum):
     """How a report is written."""
@@ -24,3 +26,21 @@ RedactOption = Annotated[
         "--redact/--no-redact", help="Hide addresses, names, tokens, prompts. On for markdown.", show_default=False
     ),
 ]
+ColumnsOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="HEADING=COLUMN", help="What a table's heading means, where asked for; may be repeated."),
+]
+
+
+def columns_of(said: list[str] | None) -> dict[str, str]:
+    """Heading -> column of `bench_points` from `HEADING=COLUMN`. TraceanaError for what is not of that form."""
+    from traceana_parsers.schema import TABLES
+
+    known = {column.name for column in TABLES["bench_points"]}
+    found = {}
+    for text in said or ():
+        heading, _, column = text.rpartition("=")
+        if not heading.strip() or column.strip() not in known:
+            raise TraceanaError(f"--columns is {text!r}: give HEADING=COLUMN, COLUMN as the question names it")
+        found[heading.strip()] = column.strip()
+    return found

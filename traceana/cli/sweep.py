@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from traceana.cli import output
-from traceana.cli.options import FormatOption, OutputOption, RedactOption, ReportFormat
+from traceana.cli.options import ColumnsOption, FormatOption, OutputOption, RedactOption, ReportFormat, columns_of
 
 _BASELINE = "--baseline"
 
@@ -60,6 +60,7 @@ def sweep(
     baseline_series: Annotated[
         str | None, typer.Option(metavar="NAME", help="Series without speculation, where a file holds several.")
     ] = None,
+    columns: ColumnsOption = None,
     output_format: FormatOption = ReportFormat.TERMINAL,
     out: OutputOption = None,
     redact: RedactOption = None,
@@ -73,6 +74,8 @@ def sweep(
     from traceana import api_sweep
     from traceana.report.sweep_page import compose
 
-    found = api_sweep.sweep(spec, baseline or (), series=series, baseline_series=baseline_series)
+    found = api_sweep.sweep(
+        spec, baseline or (), series=series, baseline_series=baseline_series, columns=columns_of(columns)
+    )
     output.inputs([entry for who in (found.spec, found.baseline) if who is not None for entry in who.inputs], out)
     output.document(found, compose, output_format.value, out, redact=redact)
