@@ -22,7 +22,7 @@ _GUIDE = {
 _TO_MS = {"ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3, "us": 1e-3, "ns": 1e-6}
 
 
-def _export(obj: Object) -> Iterable[Object]:
+def _export(obj: Object) -> Iterable[Object | None]:
     """Metrics stand at the top; in the first versions of AIPerf below `records`."""
     records = obj.get("records")
     return ({**obj, **records},) if isinstance(records, Mapping) else (obj,)
@@ -144,13 +144,12 @@ def _seconds(nanoseconds: Value) -> float | None:
     return None if value is None else value / 1e9
 
 
-def _benchmarks(obj: Object) -> Iterable[Object]:
+def _benchmarks(obj: Object) -> Iterable[Object | None]:
     """Each benchmark with what the report says once."""
     benchmarks = obj.get("benchmarks")
     shared = {"args": obj.get("args"), "metadata": obj.get("metadata")}
     for benchmark in benchmarks if isinstance(benchmarks, list) else ():
-        if isinstance(benchmark, Mapping):
-            yield {"report": shared, **benchmark}
+        yield {"report": shared, **benchmark} if isinstance(benchmark, Mapping) else None
 
 
 def _guide(obj: Object, point: Point) -> None:
@@ -199,6 +198,7 @@ GUIDELLM = JsonForm(
         *statistics("metrics.request_latency.successful.{}", "e2e", _GUIDE, 1000),
     ),
     silent=frozenset({"type_", "id_", "run_id", "run_index", "start_time", "end_time"}),
+    listed="benchmarks",
     parts=_benchmarks,
     more=_guide,
     source="vllm-project/guidellm benchmark/benchmark.py (0.2 ... 0.3), benchmark/schemas/generative (0.4 ... 0.7)",

@@ -129,8 +129,8 @@ def _metrics(header: list[str], rest: Iterator[list[str]], rows: Rows) -> None:
                 continue
         found["_".join(match["name"].casefold().split())] = metric
     for part in AIPERF.parts(found):
-        point = AIPERF.point(part, 1, 0)
-        if point.values:
+        point = AIPERF.point(part, 1, 0) if part is not None else None
+        if point is not None and point.values:
             rows.point(point)
 
 

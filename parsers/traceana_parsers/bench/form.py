@@ -10,6 +10,8 @@ from typing import Any, Protocol
 from traceana_parsers.bench.rows import Point, Rows, Value, number
 
 Object = Mapping[str, Any]
+#: line and byte offset of each of several things
+Places = Sequence[tuple[int, int]]
 
 #: what no report may show: never copied into `attrs`
 _SECRET = ("key", "token", "secret", "password", "passwd", "auth", "header", "credential", "cookie")
@@ -52,7 +54,7 @@ def statistics(path: str, what: str, names: Mapping[str, str], factor: float = 1
     return tuple(Field(path.replace("{}", name), f"{what}_{which}_ms", factor) for name, which in names.items())
 
 
-def _whole(obj: Object) -> Iterable[Object]:
+def _whole(obj: Object) -> Iterable[Object | None]:
     return (obj,)
 
 
@@ -79,18 +81,21 @@ class JsonForm:
     example: str
     gives: Mapping[str, Any]
     hints: tuple[str, ...] = ()
-    parts: Callable[[Object], Iterable[Object]] = _whole
+    listed: str = ""  # the key whose list `parts` goes through; it yields None for an element to leave out
+    parts: Callable[[Object], Iterable[Object | None]] = _whole
     more: Callable[[Object, Point], None] = _nothing
     beside: Callable[[Object, Rows, int, int], None] = _none  # adds rows of other tables
     silent: frozenset[str] = field(default_factory=frozenset)  # keys that go nowhere
 
-    def read(self, obj: Object, rows: Rows, line: int, offset: int) -> int:
-        """One point per part."""
+    def read(self, obj: Object, rows: Rows, line: int, offset: int, places: Places = ()) -> int:
+        """One point per part; `places`: line and offset of each element of the list."""
         self.beside(obj, rows, line, offset)
         made = 0
-        for part in self.parts(obj):
-            rows.point(self.point(part, line, offset))
-            made += 1
+        for index, part in enumerate(self.parts(obj)):
+            if part is not None:
+                at = places[index] if index < len(places) else (line, offset)
+                rows.point(self.point(part, *at))
+                made += 1
         return made
 
     def point(self, part: Object, line: int, offset: int) -> Point:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from traceana_parsers.bench.catalog import form_of, forms
+from traceana_parsers.bench.form import JsonForm
 from traceana_parsers.bench.objects import Broken, Objects
 from traceana_parsers.bench.rows import Rows
 from traceana_parsers.interface import FileReport, Sink
@@ -40,7 +41,10 @@ def read(stream: Stream, report: FileReport, sink: Sink, answers: Mapping[str, s
             if form is None:
                 _unread(report, found.line, "an object of no known form")
                 continue
-            made = form.read(found.value, rows, found.line, found.offset)
+            if isinstance(form, JsonForm):
+                made = form.read(found.value, rows, found.line, found.offset, found.places(form.listed))
+            else:
+                made = form.read(found.value, rows, found.line, found.offset)
             tools[form.tool] += 1
             report.recognised += 1
             if not made:

@@ -12,12 +12,12 @@ _DECODE = {"avg": "mean", "p50": "median", "p90": "p90", "p99": "p99"}
 _TRTLLM = {"average": "mean", "p50": "median", "p90": "p90", "p95": "p95", "p99": "p99"}
 
 
-def _cells(obj: Object) -> Iterable[Object]:
+def _cells(obj: Object) -> Iterable[Object | None]:
     """Each measured cell with the report's metadata; cells that did not fit are left out."""
     results = obj.get("results")
     for cell in results if isinstance(results, list) else ():
-        if isinstance(cell, Mapping) and not cell.get("capacity_limited"):
-            yield {"report": obj.get("metadata"), **cell}
+        fits = isinstance(cell, Mapping) and not cell.get("capacity_limited")
+        yield {"report": obj.get("metadata"), **cell} if fits else None
 
 
 def _cell(obj: Object, point: Point) -> None:
@@ -77,6 +77,7 @@ DECODE_BENCH = JsonForm(
         *statistics("request_latency_{}", "e2e", _DECODE, 1000),
     ),
     silent=frozenset({"server_spec_accept_rate", "server_spec_accept_length", "num_errors", "ready_reason"}),
+    listed="results",
     parts=_cells,
     more=_cell,
     source="llm-decode-bench 0.4.17, the JSON it saves",

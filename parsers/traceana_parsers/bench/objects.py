@@ -9,10 +9,14 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traceana_parsers.sources import Stream, StreamState, blocks
 from traceana_parsers.traces.json_nesting import Nesting
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 LARGEST = 256 << 20  # bytes of one value
 _FIRST = 4096  # bytes looked at for the end of a value, then twice as many
@@ -29,11 +33,29 @@ _NOT_STANDARD = re.compile(rb"NaN|Infinity|nan|inf")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A value and where it begins: line from 1, byte offset in the decompressed stream."""
+    """A value and where it begins: line from 1, byte offset in the decompressed stream.
+
+    `text`: its own, when it stands over several lines, for the places of what is inside; else empty.
+    """
 
     value: Any
     line: int
     offset: int
+    text: bytes = b""
+
+    def places(self, key: str) -> list[tuple[int, int]]:
+        """Line and offset of each object in the list that is the value's `key`; none without a text."""
+        if not self.text or not key:
+            return []
+        at, depth = Nesting().feed(self.text)
+        for match in re.finditer(rb'"%b"\s*:\s*\[' % re.escape(key.encode()), self.text):
+            first = int(at.searchsorted(match.end() - 1))  # the bracket of the list
+            if first >= len(at) or depth[first] != 2 or at[first] != match.end() - 1:
+                continue
+            last = first + int((depth[first:] < 2).argmax())
+            inside = at[first + 1 : last][(depth[first + 1 : last] == 3) & (_opens(self.text, at[first + 1 : last]))]
+            return [(self.line + self.text.count(b"\n", 0, int(i)), self.offset + int(i)) for i in inside]
+        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +84,14 @@ class Objects:
             yield from reader.feed(bytes(block.data))
         self.lines += not ended
         yield from reader.end()
+
+
+def _opens(text: bytes, at: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which of the brackets at these places are those of an object that begins."""
+    import numpy as np
+
+    brackets = np.frombuffer(text, np.uint8)[at]
+    return np.equal(brackets, 0x7B)
 
 
 class _Reader:
@@ -147,8 +177,12 @@ class _Reader:
         return (new.end(), True) if new else (end, False)
 
     def _found(self, value: object, end: int) -> Iterator[Found]:
-        for element in value if isinstance(value, list) else (value,):
-            yield Found(element, self._line, self._offset)
+        if isinstance(value, list):
+            for element in value:
+                yield Found(element, self._line, self._offset)
+        else:
+            text = bytes(self._text[:end])
+            yield Found(value, self._line, self._offset, text if b"\n" in text else b"")
         self._drop(end)
 
     def _broken(self, why: str) -> Broken:

@@ -148,6 +148,16 @@ def test_46_the_printed_matrix_is_the_saved_one(name: str) -> None:
         assert row["user_tps"] == pytest.approx(saved[key]["user_tps"], abs=0.06)
 
 
+def test_46_each_cell_stands_at_its_own_line() -> None:
+    path = case("46") / "decode-matrix_mtp.json"
+    text = path.read_bytes()
+    for row in Got(path).rows():
+        cell = text[row["byte_offset"] :][:80].split(b",")
+        assert cell[0].split() == [b"{", b'"concurrency":', str(row["concurrency"]).encode()]
+        assert cell[1].split() == [b'"context_tokens":', str(row["context_tokens"]).encode()]
+        assert row["line"] == 1 + text[: row["byte_offset"]].count(b"\n")
+
+
 def test_46_requests_of_a_cell_keep_their_chunks() -> None:
     requests = Got(case("46") / "decode-matrix_mtp.json").rows("bench_requests")
     first = next(r for r in requests if r["point"] == 0 and "e2e_ms" in r)
