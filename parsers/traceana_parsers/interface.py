@@ -28,7 +28,7 @@ class Question:
         """The question as one line."""
         names = ", ".join(repr(heading[:40]) for heading in self.headings)
         return (
-            f"line {self.line}: nothing says what is measured below {names}; say it with --columns HEADING=COLUMN, "
+            f"line {self.line}: nothing says what is measured below {names}; say it as HEADING=COLUMN (--columns), "
             f"COLUMN one of {', '.join(self.choices)}"
         )
 

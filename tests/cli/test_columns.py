@@ -35,7 +35,7 @@ def test_every_command_asks_and_takes_the_answer(name: str, copies: tuple[Path, 
     command = commands(*copies)[name]
     asked = traceana(*command)
     assert asked.code == 2
-    assert "say it with --columns HEADING=COLUMN" in asked.err
+    assert "say it as HEADING=COLUMN (--columns)" in asked.err
     answered = traceana(*command, *ANSWER)
     assert answered.code in (0, 3), answered.err
     assert "--columns" not in answered.err
