@@ -362,3 +362,23 @@ def test_the_factors_multiply_to_the_throughput_whatever_the_figures(t0, t1, e0,
     w = level.waterfall
     first, last, change = map(Decimal, w.printed)
     assert first + sum(Decimal(p.printed) for p in w.parts) == last == first + change
+
+
+@pytest.mark.parametrize(
+    ("after_version", "names"),
+    [
+        ("0.5.9", {"cuda_graph_new_switch", "pass_config", "enforce_eager"}),  # one release: a difference
+        ("0.5.11", {"engine version", "enforce_eager"}),  # the newer one prints more, and changed nothing else
+    ],
+)
+def test_what_only_a_newer_release_prints_is_no_difference_of_the_runs(after_version: str, names: set[str]) -> None:
+    old = {"enforce_eager": "False", "pass_config": "{'fuse': True, 'sp': False}"}
+    new = {"enforce_eager": "True", "pass_config": "{'fuse': True, 'rms': False}", "cuda_graph_new_switch": "True"}
+    before = facts(point(92, cycle=22.0), settings=old, version="0.5.9")
+    after = facts(point(58, cycle=33.0), settings=new, version=after_version)
+    found = pair(run(before), run(after))
+    assert {row.what for row in found.differences} == names
+    untold = [text for text in found.comparable.unknown if "only one of the two releases prints" in text]
+    assert bool(untold) == (after_version != "0.5.9")
+    for text in untold:
+        assert "cuda_graph_new_switch and 1 more" in text

@@ -5,6 +5,7 @@ Only what both inputs say can differ; what one of them does not say is listed as
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -176,6 +177,9 @@ def _settings(found: Found, before: Facts, after: Facts) -> None:
     one, other = _by_name(before), _by_name(after)
     _say_missing(found, before, after)
     known = found.raw and any(raw.effect is _SPECULATES for raw in found.raw)
+    versions = {before.identity.version.value, after.identity.version.value}
+    releases = len(versions) == 2 and None not in versions
+    untold: list[str] = []
     for name in sorted(set(one) | set(other)):
         if one.get(name) == other.get(name) or (known and name.startswith("speculative")):
             continue
@@ -187,8 +191,14 @@ def _settings(found: Found, before: Facts, after: Facts) -> None:
             continue
         if name in _FACTS:
             continue
+        if releases and not _is_told(name, before, after, one.get(name), other.get(name)):
+            untold.append(name)
+            continue
         values = [shortened(side.get(name, "not set")) for side in (one, other)]
         found.raw.append(Raw(name, values[0], values[1], effect, setting=True))
+    if untold:
+        more = f" and {len(untold) - 1:,} more" if len(untold) > 1 else ""
+        found.unknown.append(f"what only one of the two releases prints ({untold[0]}{more})")
     if one and other:
         found.same.append(f"{sum(1 for name in one if one[name] == other.get(name)):,} settings")
 
@@ -220,6 +230,28 @@ def _both_tell(name: str, before: Facts, after: Facts) -> bool:
     if name.startswith("NCCL_"):
         return bool(before.nccl.processes) == bool(after.nccl.processes)
     return bool(before.settings.rows) and bool(after.settings.rows)
+
+
+def _is_told(name: str, before: Facts, after: Facts, one: str | None, other: str | None) -> bool:
+    """Whether two releases differ in a setting, and not merely in what their dumps of all settings print."""
+    if one is not None and other is not None:
+        here, there = _literal(one), _literal(other)
+        if not (isinstance(here, dict) and isinstance(there, dict)):
+            return True
+        return any(here[key] != there[key] for key in here.keys() & there.keys())
+    has = before if one is not None else after
+    return not any(row.name.replace("-", "_") == name and row.origin in _DUMPS for row in has.settings.rows)
+
+
+#: origins that list every setting of a release, defaults among them
+_DUMPS = ("server_args", "engine_config")
+
+
+def _literal(text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
 
 
 def _say_missing(found: Found, before: Facts, after: Facts) -> None:

@@ -186,9 +186,11 @@ def flat_acceptance(levels: Sequence[SweepLevel]) -> tuple[str, ...]:
     lengths, ratios = [a for a, _ in pairs], [b for _, b in pairs]
     if max(lengths) > _FLAT * min(lengths) or max(ratios) < _MOVES * min(ratios):
         return ()
+    least, most = f"{min(lengths):.2f}", f"{max(lengths):.2f}"
+    emitted = least if least == most else f"{least} to {most}"
     return (
-        f"a cycle emits {min(lengths):.2f} to {max(lengths):.2f} tokens at every load: what changes with the load is "
-        "what a cycle costs against a step, not what the drafter earns",
+        f"a cycle emits {emitted} tokens at every load: what changes with the load is what a cycle costs against a "
+        "step, not what the drafter earns",
     )
 
 
