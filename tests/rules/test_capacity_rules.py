@@ -243,3 +243,12 @@ def test_running_that_moves_is_clear() -> None:
 
 def test_a_count_below_the_cap_without_usage_cannot_be_told() -> None:
     assert isinstance(cap003.check(pinned(20, max_running=48, usage_max=None), None), CannotTell)
+
+
+def test_counted_preemptions_are_not_asked_for_again_and_not_taken_for_none():
+    facts = run(level(4, 10.0), engine="vllm", capacity=capacity(windows=5, usage_max=0.93, preemptions=32))
+    found = cap002.check(facts, None)
+    assert isinstance(found, CannotTell)
+    assert "32 preemptions were counted" in found.reason
+    none = run(level(4, 10.0), engine="vllm", capacity=capacity(windows=5, usage_max=0.93, preemptions=0))
+    assert isinstance(cap002.check(none, None), Clear)

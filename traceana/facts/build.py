@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
     from traceana.facts.trace_model import TraceFacts
 
+#: what facts take from scrapes of /metrics
+METRICS = ["file_id", "scrape", "name", "value"]
+
 
 def build(tables: Tables) -> Facts:
     """All facts of a run. Needs the tables `inputs`, `decode_samples`, `prefill_samples`, `spec_samples`, `cycles`,
@@ -84,7 +87,7 @@ def build(tables: Tables) -> Facts:
         drivers=regimes.drivers(view),
         acceptance=earned,
         graphs=graphs.graph_facts(view, events, found, k, _last(events, view), where),
-        capacity=capacity.capacity(view, prefill, events, found, where),
+        capacity=capacity.capacity(view, prefill, events, tables.frame("metrics", METRICS), found, where),
         collectives=collectives.statements(events, where),
         nccl=collectives.nccl_facts(events, found, where),
         startup=startup.startup(events, where),

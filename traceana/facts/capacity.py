@@ -20,9 +20,14 @@ _MOST_RETRACTIONS = 50
 
 
 def capacity(
-    windows: pl.DataFrame, prefill: pl.DataFrame, events: pl.DataFrame, settings: Settings, where: Locator
+    windows: pl.DataFrame,
+    prefill: pl.DataFrame,
+    events: pl.DataFrame,
+    metrics: pl.DataFrame,
+    settings: Settings,
+    where: Locator,
 ) -> Capacity:
-    """What limits the number of requests that run."""
+    """What limits the number of requests that run. `metrics` has the columns file_id, scrape, name and value."""
     import polars as pl
 
     usage = windows["token_usage"].max()
@@ -31,7 +36,7 @@ def capacity(
     pinned = _pinned(windows)
     retractions = _retractions(windows, of_kind(events, "retraction"), where)
     drip = prefill.filter((pl.col("new_seqs") <= _DRIP_SEQS) & (pl.col("queued") >= _DRIP_QUEUE))
-    preempted = of_kind(events, "preemption")["value"].max()
+    preempted = _preempted(events, metrics)
     return Capacity(
         kv_tokens=kv_tokens(events, where),
         max_running=_max_running(events, settings, where),
@@ -50,7 +55,7 @@ def capacity(
         full_evidence=where.spans(full),
         retractions=retractions,
         drip_prefills=drip.height,
-        preemptions=int(preempted) if isinstance(preempted, float) else None,
+        preemptions=preempted,
     )
 
 
@@ -81,6 +86,19 @@ def _pinned(windows: pl.DataFrame) -> tuple[int | None, pl.DataFrame, float | No
     best = waiting.filter(pl.col("stretch") == stretches["stretch"][0])
     growth = float(best["queued"][-1] - best["queued"][0])
     return int(best["running"][0]), best, growth
+
+
+def _preempted(events: pl.DataFrame, metrics: pl.DataFrame) -> int | None:
+    """Requests preempted since the server's start: vLLM V0's lines count them, and its counter in /metrics."""
+    import polars as pl
+
+    counter = (
+        metrics.filter(pl.col("name") == "vllm:num_preemptions_total")
+        .group_by("file_id", "scrape")
+        .agg(pl.col("value").sum())
+    )
+    said = [v for v in (of_kind(events, "preemption")["value"].max(), counter["value"].max()) if isinstance(v, float)]
+    return int(max(said)) if said else None
 
 
 def _retractions(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> tuple[Retraction, ...]:

@@ -81,6 +81,11 @@ def _none(facts: Facts) -> Outcome:
             )
     if facts.windows.n == 0:
         return NO_WINDOWS
+    if facts.capacity.preemptions:
+        return CannotTell(
+            f"{facts.capacity.preemptions:,} preemptions were counted since the server's start, without their times",
+            "scrape /metrics every few seconds while the load runs: throughput beside vllm:num_preemptions_total",
+        )
     return Clear("no request was retracted")
 
 
