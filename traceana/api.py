@@ -130,6 +130,13 @@ def diagnose(paths: Sequence[str], baseline: Sequence[str] = (), columns: Mappin
     return diagnosis(facts, run_all(facts, base), base, run_all(base) if base is not None else ())
 
 
+def columns_of_results() -> frozenset[str]:
+    """What the heading of a table of results may mean: the columns of `bench_points`."""
+    from traceana_parsers.schema import TABLES
+
+    return frozenset(column.name for column in TABLES["bench_points"])
+
+
 @dataclass(frozen=True, slots=True)
 class Ingested:
     """What `ingest` wrote."""

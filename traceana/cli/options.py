@@ -34,9 +34,9 @@ ColumnsOption = Annotated[
 
 def columns_of(said: list[str] | None) -> dict[str, str]:
     """Heading -> column of `bench_points` from `HEADING=COLUMN`. TraceanaError for what is not of that form."""
-    from traceana_parsers.schema import TABLES
+    from traceana.api import columns_of_results
 
-    known = {column.name for column in TABLES["bench_points"]}
+    known = columns_of_results()
     found = {}
     for text in said or ():
         heading, _, column = text.rpartition("=")
