@@ -121,7 +121,8 @@ class _Reader:
                     self._load(fact, heading, text, texts)
                 if heading.column == "concurrency" and "concurrency" not in fact.loads:
                     return text
-            elif heading.role == UNKNOWN and text and heading.text.casefold() in COUNTERS:
+            elif heading.role == UNKNOWN and text and (heading.text.casefold() in COUNTERS or index == 0):
+                # a number of the row, or what the table begins with, tells rows apart
                 texts.append(f"{heading.text} {text}")
         fact.series = " / ".join(names) or None
         fact.label = ", ".join(texts) or None

@@ -314,6 +314,8 @@ def test_a_rate_beside_message_sizes_is_no_time_of_a_collective(tmp_path: Path) 
     made = got(tmp_path, text)
     assert made.rows("collective_points") == []
     assert [r.get("output_tps") for r in made.rows("bench_points")] == [123.0, 150.0]
+    # two sizes are no two runs of one measurement
+    assert [r.get("label") for r in made.rows("bench_points")] == ["KV size 16 GB", "KV size 32 GB"]
 
 
 @pytest.mark.parametrize(
