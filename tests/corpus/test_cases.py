@@ -260,3 +260,65 @@ def test_the_command_line_pipes_into_json_tool(corpus: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert '"schema": "traceana/diagnosis/1"' in done.stdout
+
+
+def test_05_a_table_with_and_without_speculation_shows_the_break_even(corpus: Path) -> None:
+    d = case(corpus, "05", "bench.md")
+    assert d.results is not None
+    assert d.results.sweep is not None
+    (block,) = d.results.sweep.blocks
+    one, four = block.levels
+    assert (one.break_even, four.break_even) == (pytest.approx(2.13, abs=0.01), pytest.approx(2.35, abs=0.01))
+    assert (one.spec.cycle_ms, four.spec.cycle_ms) == (pytest.approx(9.59, abs=0.01), pytest.approx(16.6, abs=0.05))
+    assert found(d) == {"CYC002": "low"}  # every figure was measured once
+
+
+def test_13_fewer_requests_decode_at_once_and_drafting_is_not_blamed(corpus: Path) -> None:
+    d = case(corpus, "13", "bench_mtp.txt", baseline="bench_baseline.txt")
+    assert found(d) == {"CAP004": "medium"}
+    assert "8.27 requests decode at once with speculation, 18.1 without" in d.findings[0].title
+    assert d.verdict.speculation == "unknown"
+
+
+def test_16_the_cycle_is_4_9_steps_long_and_one_measurement_decides_nothing(corpus: Path) -> None:
+    d = case(corpus, "16", "bench.md")
+    assert d.verdict.break_even_accept_length == pytest.approx(4.89, abs=0.01)
+    assert d.verdict.speedup == pytest.approx(1.22, abs=0.01)
+    assert d.verdict.speculation == "unknown"
+    assert not d.findings
+
+
+def test_38_the_cycle_and_not_acceptance_makes_the_slow_run_slow(corpus: Path) -> None:
+    d = case(corpus, "38", "bench.md")
+    assert d.results is not None
+    assert d.results.contrast is not None
+    assert d.results.contrast.tps_ratio == pytest.approx(2.11, abs=0.005)
+    assert d.results.contrast.cycle_ratio == pytest.approx(234 / 122)
+    assert "not the drafter" in d.verdict.sentence
+
+
+def test_42_acceptance_without_a_speed_is_shown_as_such(corpus: Path) -> None:
+    d = case(corpus, "42", "bench.txt")
+    assert d.verdict.sentence.startswith("Accept length 1.86")
+    assert not d.findings
+
+
+def test_47_speculation_is_ahead_up_to_128_users_and_behind_at_16k_context(corpus: Path) -> None:
+    d = case(corpus, "47", "bench.md")
+    assert d.results is not None
+    assert d.results.sweep is not None
+    first = d.results.sweep.blocks[0]
+    assert [round(v.ratio.value, 2) for v in first.levels if v.ratio] == [1.32, 1.17, 1.41, 1.4, 1.19, 1.18, 1.12, 1.01]
+    assert not found(d)
+
+
+def test_50_the_set_up_that_corrupts_hidden_states_is_named_with_low_confidence(corpus: Path) -> None:
+    d = case(corpus, "50", "bench.md")
+    assert found(d) == {"ACC009": "low"}
+    assert "no end barrier" in d.verdict.sentence
+
+
+def test_57_draft_lengths_are_compared_and_nothing_is_wrong(corpus: Path) -> None:
+    d = case(corpus, "57", "bench.md")
+    assert d.verdict.speculation == "pays"
+    assert not found(d)

@@ -1,11 +1,12 @@
 """Benchmark rows to load points: repeats together, the twin of a printed block left out.
 
-A point that nobody can use (no throughput, no time per token, no step) is left out here.
+A point that nobody can use (no throughput, no time per token, no step, no acceptance) is left out here.
 """
 
 from __future__ import annotations
 
 import hashlib
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from traceana.facts import bench_acceptance as acceptance
@@ -41,14 +42,9 @@ def points(rows: pl.DataFrame, requests: pl.DataFrame, where: Locator) -> tuple[
         return ()
     kept = _without_twins(usable)
     samples = _samples(requests.join(kept.select("file_id", "point"), on=["file_id", "point"], how="semi"))
-    found = []
-    for _, group in kept.group_by(_KEY, maintain_order=True):
-        made = _point(group.to_dicts(), samples, where)
-        if made is not None:
-            found.append(made)
-        if len(found) >= _MOST_POINTS:
-            break
-    return tuple(sorted(found, key=_order))
+    groups = kept.group_by(_KEY, maintain_order=True)
+    found = (_point(group.to_dicts(), samples, where) for _, group in groups)
+    return tuple(sorted(islice(found, _MOST_POINTS), key=_order))
 
 
 def _order(point: LoadPoint) -> tuple[object, ...]:
@@ -63,7 +59,7 @@ def _order(point: LoadPoint) -> tuple[object, ...]:
 
 
 def _usable(rows: pl.DataFrame) -> pl.DataFrame:
-    """Measurements only: no warm-up, impossible values null, and at least one figure of speed."""
+    """Measurements only: no warm-up, impossible values null, and at least one figure of speed or of acceptance."""
     import polars as pl
 
     numbers = [name for name, kind in rows.schema.items() if kind.is_numeric() and name not in _COUNTED]
@@ -79,7 +75,8 @@ def _usable(rows: pl.DataFrame) -> pl.DataFrame:
     written = [f"{what}_{kind}_ms" for what in ("tpot", "itl") for kind in ("mean", "median")]
     speeds = [pl.col(name).is_not_null() for name in ("output_tps", "user_tps", "step_ms", *written)]
     totals = pl.col("output_tokens").is_not_null() & pl.col("duration_s").is_not_null()
-    return cleaned.filter(~pl.col("warmup").fill_null(False) & pl.any_horizontal(*speeds, totals))
+    earned = [pl.col(name).is_not_null() for name in ("accept_length_printed", "accepted")]
+    return cleaned.filter(~pl.col("warmup").fill_null(False) & pl.any_horizontal(*speeds, totals, *earned))
 
 
 def _possible(name: str) -> pl.Expr:
@@ -154,14 +151,12 @@ def _all(column: pl.Series) -> tuple[float, ...]:
     return () if column.null_count() else tuple(column.to_list())
 
 
-def _point(rows: list[dict[str, Any]], samples: dict[tuple[int, int], Samples], where: Locator) -> LoadPoint | None:
+def _point(rows: list[dict[str, Any]], samples: dict[tuple[int, int], Samples], where: Locator) -> LoadPoint:
     """One point of the rows that repeat a measurement."""
     first = rows[0]
     written = first["tool"] in _WRITTEN
     rows = figures.without_copies(rows) if written else rows
     found = figures.figures(rows, where)
-    if found.gen_tps.value is None and found.cycle_ms.value is None:
-        return None
     own = [samples[key] for row in rows if (key := (row["file_id"], row["point"])) in samples]
     return LoadPoint(
         source=PointSource.TABLE if written else PointSource.BENCH,

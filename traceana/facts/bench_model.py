@@ -85,6 +85,11 @@ class LoadPoint:
     evidence: tuple[Evidence, ...] = ()
 
     @property
+    def timed(self) -> bool:
+        """True where a speed is known, not acceptance alone."""
+        return self.gen_tps.known or self.cycle_ms.known
+
+    @property
     def tokens_per_forward(self) -> float | None:
         """Tokens of one target forward: requests decoding x (drafted tokens + 1); None where either is not known."""
         if self.decoding.value is None or self.speculative is None:

@@ -73,6 +73,7 @@ def build(tables: Tables) -> Facts:
     view = regimes.with_levels(view)
     k = spec.k.value if spec.k.known else acceptance_counts.positions(spec_rows)
     per_request = k if spec.active.value else 0
+    benched = bench.points(tables.frame("bench_points"), tables.frame("bench_requests"), where)
     levels = regimes.regimes(view, per_request, where)
     facts = Facts(
         inputs=locate.input_facts(inputs),
@@ -96,9 +97,11 @@ def build(tables: Tables) -> Facts:
         last_seen=incidents.last_seen({"events": events, "decode_samples": decode, "prefill_samples": prefill}, where),
         stability=stability.stability(view, events, where),
         points=(
-            *bench.points(tables.frame("bench_points"), tables.frame("bench_requests"), where),
+            *(p for p in benched if p.timed),
             *log_points.points(view, levels, engine, spec, earned),
         ),
+        earned=tuple(p for p in benched if not p.timed),
+        results_only=_results_only(tables),
         left_out=" · ".join(text for text in left_out if text) or None,
     )
     cycle = cycles.cycle_facts(cycle_rows, events, facts.main_regime, levels, where)
@@ -138,6 +141,15 @@ def run_facts(tables: Tables) -> tuple[Identity, Parallelism, Speculation]:
     who = settings.identity(found, events, inputs["format"].to_list(), where)
     ranks = settings.parallelism(found, events, decode, where)
     return who, ranks, settings.speculation(found, events, spec_rows.height > 0, False, None, where)
+
+
+_LOGGED = ("events", "decode_samples", "prefill_samples", "spec_samples", "cycles", "traces", "settings", "metrics")
+
+
+def _results_only(tables: Tables) -> bool:
+    """True when nothing but benchmark results was read: neither a log nor a trace nor a scrape."""
+    measured = any(tables.height(name) for name in ("bench_points", "collective_points"))
+    return measured and not any(tables.height(name) for name in _LOGGED)
 
 
 def _last(events: pl.DataFrame, view: pl.DataFrame) -> object:

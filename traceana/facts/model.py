@@ -521,6 +521,8 @@ class Facts:
     stability: Stability = field(default_factory=Stability)
     trace: TraceFacts | None = None
     points: tuple[LoadPoint, ...] = ()  # load points of benchmark results, then of the log's regimes
+    earned: tuple[LoadPoint, ...] = ()  # results that tell acceptance and no speed
+    results_only: bool = False  # benchmark results are all that the inputs hold
     left_out: str | None = None  # what of the inputs does not belong to this run, in words
 
     def regime(self, running: int) -> Regime | None:

@@ -163,6 +163,7 @@ def side(point: LoadPoint) -> SweepSide:
         "ttft_ms": point.ttft_ms,
         "itl_ms": point.itl_ms,
         "accept_length": point.accept_length,
+        "accept_rate": point.accept_rate,
         "tokens_per_cycle": point.tokens_per_cycle,
         "cycle_ms": point.cycle_ms,
         "decoding": point.decoding,

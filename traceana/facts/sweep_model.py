@@ -44,6 +44,7 @@ class SweepSide:
     itl_ms: float | None
     latency_kind: str
     accept_length: float | None
+    accept_rate: float | None  # accepted / drafted
     accept_length_means: str | None  # what the accept length is, or why there is none
     tokens_per_cycle: float | None
     cycle_ms: float | None  # step without speculation

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from traceana.facts.model import Facts
+from traceana.facts.results import results
 from traceana.report import parts
 from traceana.report.diagnosis import (
     AcceptanceReport,
@@ -48,11 +49,12 @@ def diagnosis(
     shown = baseline
     if baseline is not None and baseline.speculation.active.value:
         baseline = None  # a speculating run is no baseline: no step, no break-even
+    measured = results(facts, baseline)
     findings = ordered([(rule, o) for rule, o in outcomes if isinstance(o, Finding)])
     looked_at = {rule.code for rule, o in outcomes if isinstance(o, (Clear, NotApplicable))}
     return Diagnosis(
         run=_run(facts, baseline is None and shown is not None),
-        verdict=verdict(facts, baseline, [finding for _, finding in findings]),
+        verdict=verdict(facts, baseline, [finding for _, finding in findings], measured),
         cycle=_cycle(facts),
         acceptance=_acceptance(facts),
         levels=levels(facts, baseline),
@@ -66,6 +68,7 @@ def diagnosis(
             facts.drivers.n, facts.drivers.sd_ln_tps, facts.drivers.acceptance_share, facts.drivers.cycle_share
         ),
         trace=None if facts.trace is None else parts.trace(facts.trace),
+        results=measured,
         capacity=parts.capacity(facts),
         collectives=facts.collectives,
         nccl=parts.nccl(facts),
@@ -73,7 +76,7 @@ def diagnosis(
         startup=tuple(StageReport(s.name, s.seconds, s.rank) for s in facts.startup.stages),
         streams=parts.streams(facts),
         findings=tuple(parts.finding(rule, finding, looked_at) for rule, finding in findings),
-        weighed=weigh(facts, outcomes),
+        weighed=() if facts.results_only else weigh(facts, outcomes),
         not_checked=_not_checked(facts, outcomes),
         clear=tuple(rule.code for rule, outcome in outcomes if isinstance(outcome, Clear)),
         inputs=tuple(
@@ -123,6 +126,7 @@ def _run(facts: Facts, bad_baseline: bool) -> RunInfo:
         lines=sum(i.lines for i in facts.inputs),
         unread=sum(i.unread for i in facts.inputs),
         load_levels=len(facts.regimes),
+        results_only=facts.results_only,
         notes=(*_notes(facts), *((_BAD_BASELINE,) if bad_baseline else ())),
     )
 
@@ -218,7 +222,7 @@ def _not_checked(facts: Facts, outcomes: Sequence[tuple[Rule, Outcome]]) -> tupl
         why = ", ".join(f"{reason} {count}" for reason, count in facts.windows.unsteady_reasons)
         capture = "hold one load for a minute; SGLang: --decode-log-interval 10 gives shorter windows between prefills"
         found.insert(0, NotChecked("cycle time", f"none of {facts.windows.n} windows is steady ({why})", capture))
-    if facts.trace_only:
+    if facts.trace_only or facts.results_only:
         return tuple(found)
     if facts.cycle.total_ms.value is not None and all(p.name == "unknown" for p in facts.cycle.parts):
         untraced = next((row for row in found if row.reason == NO_TRACE.reason), None)

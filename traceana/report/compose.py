@@ -7,6 +7,7 @@ from traceana.report.lists import communication, findings, inputs, not_checked, 
 from traceana.report.loads import load_table, speculating
 from traceana.report.names import with_short_names
 from traceana.report.page import Labelled, Page, Row, Section, Table
+from traceana.report.results_sections import results_only_header, results_sections
 from traceana.report.text import (
     ENGINES,
     NONE,
@@ -33,10 +34,11 @@ _LIMITERS = {"acceptance": "acceptance", "cycle": "the cycle", "both": "acceptan
 def compose(diagnosis: Diagnosis) -> Page:
     """The page of a diagnosis."""
     diagnosis = with_short_names(diagnosis)
-    logged = not traces_only(diagnosis)
+    logged = not traces_only(diagnosis) and not results_only(diagnosis)
     sections = (
         _loads(diagnosis) if logged else None,
         _contexts(diagnosis),
+        *results_sections(diagnosis.results),
         *trace_sections(diagnosis),
         _cycle(diagnosis.cycle, speculating(diagnosis)) if logged else None,
         _acceptance(diagnosis.acceptance, speculating(diagnosis)) if logged else None,
@@ -77,6 +79,10 @@ def _header(diagnosis: Diagnosis) -> tuple[str, ...]:
             "traces only",
         )
         return tuple(piece for piece in pieces if piece)
+    if results_only(diagnosis) and diagnosis.results is not None:
+        said = results_only_header(diagnosis.results)
+        pieces = (_version(engine, run), _model(run), *said, f"{count(run.lines, 'line')} read, {run.unread:,} unread")
+        return tuple(piece for piece in pieces if piece)
     levels = count(run.load_levels, "load level") if run.load_levels else "no load level"
     known_span = "" if run.span_s is None else f" in {duration(run.span_s)}"
     pieces = (
@@ -94,6 +100,11 @@ def _header(diagnosis: Diagnosis) -> tuple[str, ...]:
 def traces_only(diagnosis: Diagnosis) -> bool:
     """True when traces are all that could be read."""
     return diagnosis.trace is not None and diagnosis.trace.match is None
+
+
+def results_only(diagnosis: Diagnosis) -> bool:
+    """True when benchmark results are all that could be read."""
+    return diagnosis.run.results_only and diagnosis.results is not None
 
 
 def _version(engine: str, run: RunInfo) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from traceana.facts.model import Evidence, PathStatement
+from traceana.facts.results_model import Results
 from traceana.report.trace_report import TraceReport
 from traceana.rules.weigh import Weighed
 
@@ -34,6 +35,7 @@ class RunInfo:
     lines: int = 0
     unread: int = 0
     load_levels: int = 0
+    results_only: bool = False  # benchmark results are all that could be read
     notes: tuple[str, ...] = ()  # e.g. "num_draft_tokens 3 was asked for, 2 are in use"
 
 
@@ -269,6 +271,7 @@ class Diagnosis:
     windows_total: int = 0
     windows_steady: int = 0
     trace: TraceReport | None = None
+    results: Results | None = None  # what benchmark results among the inputs say
     capacity: CapacityReport = field(default_factory=CapacityReport)
     collectives: tuple[PathStatement, ...] = ()
     nccl: tuple[NcclReport, ...] = ()

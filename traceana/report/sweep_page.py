@@ -8,7 +8,7 @@ from traceana.facts import sweep_words
 from traceana.facts.model import InputFacts
 from traceana.facts.sweep_model import SetUp, StepCliff, Sweep, SweepBlock, SweepLevel, SweepScaling
 from traceana.report.page import Labelled, Page, Row, Section, Table
-from traceana.report.sweep_tables import draft_table, level_table, plain_table
+from traceana.report.sweep_tables import Detail, draft_table, level_table, plain_table
 from traceana.report.text import ENGINES, figure, legend, ms, places, tok_s, two, whole
 
 _MOST_BLOCKS = 24
@@ -27,7 +27,7 @@ def compose(sweep: Sweep) -> Page:
     sections = []
     for block in sweep.blocks[:_MOST_BLOCKS]:
         pair = (block.series, block.baseline_series)
-        sections += _block(block, several, pair in pairs)
+        sections += block_sections(block, several=several, brief=pair in pairs)
         pairs.add(pair)
     notes = list(sweep.notes)
     if len(sweep.blocks) > _MOST_BLOCKS:
@@ -66,12 +66,12 @@ def _tone(levels: Sequence[SweepLevel]) -> str:
     return decided.pop() if len(decided) == 1 else "mixed"
 
 
-def _block(block: SweepBlock, several: bool, brief: bool) -> list[Section]:
+def block_sections(block: SweepBlock, *, several: bool, brief: bool, detail: Detail = Detail.ALL) -> list[Section]:
     """Sections of one pair of set-ups; `brief`: another context of the pair above, its table and crossover only."""
     of = f": {sweep_words.block(block)}" if several else ""
     if block.plain_levels:
         return [*_plain_levels(block, of), *([] if brief else _plain(block, of))]
-    table = level_table(block, brief)
+    table = level_table(block, Detail.FEW if brief else detail)
     letters = {c for row in table.rows for c in row.letter} if table is not None and not brief else set()
     tables = (_with_remark(table, legend(letters)),) if table is not None else ()
     if brief:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 from traceana.facts.sweep_model import DraftRow, PlainNeed, SweepBlock, SweepLevel, SweepRatio, SweepSide
 from traceana.report.page import Row, Table
@@ -14,6 +15,14 @@ _MOST_ROWS = 40
 _VERDICTS = {"inconclusive": "unclear"}
 
 
+class Detail(IntEnum):
+    """How much of a block's table is drawn."""
+
+    FEW = 0  # contexts after the first
+    MAIN = 1  # in a diagnosis
+    ALL = 2
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
     """One possible row: its label, its cell at a level, and whose figure's provenance letter it carries."""
@@ -21,7 +30,7 @@ class _Line:
     label: str
     cell: Callable[[SweepLevel], str]
     letter: Callable[[SweepLevel], str | None] = lambda _: None
-    brief: bool = False  # drawn in the short table too
+    since: Detail = Detail.ALL  # drawn in tables of at least this detail
 
 
 def _of(side: str, name: str, write: Callable[[float | None], str]) -> Callable[[SweepLevel], str]:
@@ -32,8 +41,10 @@ def _from(side: str, name: str) -> Callable[[SweepLevel], str | None]:
     return lambda level: getattr(level, side).provenance.get(name)
 
 
-def _figure(label: str, side: str, name: str, write: Callable[[float | None], str], brief: bool = False) -> _Line:
-    return _Line(label, _of(side, name, write), _from(side, name), brief)
+def _figure(
+    label: str, side: str, name: str, write: Callable[[float | None], str], since: Detail = Detail.MAIN
+) -> _Line:
+    return _Line(label, _of(side, name, write), _from(side, name), since)
 
 
 def _derived(_: SweepLevel) -> str:
@@ -65,43 +76,43 @@ def _verdict(level: SweepLevel) -> str:
 
 
 _LINES = (
-    _figure("tok/s with", "spec", "gen_tps", figure, brief=True),
-    _figure("tok/s without", "baseline", "gen_tps", figure, brief=True),
-    _Line("ratio", lambda v: two(v.ratio.value if v.ratio else None), _derived, brief=True),
-    _Line("  95 % from", lambda v: _end(v.ratio, "low"), _derived),
-    _Line("  95 % to", lambda v: _end(v.ratio, "high"), _derived),
-    _Line("speculation", _verdict, brief=True),
+    _figure("tok/s with", "spec", "gen_tps", figure, since=Detail.FEW),
+    _figure("tok/s without", "baseline", "gen_tps", figure, since=Detail.FEW),
+    _Line("ratio", lambda v: two(v.ratio.value if v.ratio else None), _derived, since=Detail.FEW),
+    _Line("  95 % from", lambda v: _end(v.ratio, "low"), _derived, Detail.MAIN),
+    _Line("  95 % to", lambda v: _end(v.ratio, "high"), _derived, Detail.MAIN),
+    _Line("speculation", _verdict, since=Detail.FEW),
     _Line("runs to settle it", lambda v: whole(v.ratio.runs_needed if v.ratio and not v.queues else None)),
     _figure("TPOT ms with", "spec", "tpot_ms", figure),
     _figure("TPOT ms without", "baseline", "tpot_ms", figure),
-    _Line("  per request", lambda v: f"{two(v.user_ratio.value)}x" if v.user_ratio else NONE, _derived),
-    _figure("tok/s per user with", "spec", "user_tps", figure),
-    _figure("tok/s per user without", "baseline", "user_tps", figure),
+    _Line("  per request", lambda v: f"{two(v.user_ratio.value)}x" if v.user_ratio else NONE, _derived, Detail.MAIN),
+    _figure("tok/s per user with", "spec", "user_tps", figure, Detail.ALL),
+    _figure("tok/s per user without", "baseline", "user_tps", figure, Detail.ALL),
     _figure("TTFT ms with", "spec", "ttft_ms", _ms),
     _figure("TTFT ms without", "baseline", "ttft_ms", _ms),
     _figure("decoding at once with", "spec", "decoding", figure),
     _figure("decoding at once without", "baseline", "decoding", figure),
-    _figure("accept length", "spec", "accept_length", two, brief=True),
+    _figure("accept length", "spec", "accept_length", two, since=Detail.FEW),
     _figure("tokens/cycle", "spec", "tokens_per_cycle", two),
-    _Line("break-even length", lambda v: two(v.break_even), _derived, brief=True),
+    _Line("break-even length", lambda v: two(v.break_even), _derived, since=Detail.FEW),
     _figure("cycle ms", "spec", "cycle_ms", figure),
     _figure("step ms without", "baseline", "cycle_ms", figure),
     _Line("tokens/forward with", lambda v: whole(v.spec.tokens_per_forward), _derived),
     _Line("tokens/forward without", lambda v: whole(v.baseline.tokens_per_forward), _derived),
     _Line("scaling with", lambda v: share(v.spec.efficiency), _derived),
     _Line("scaling without", lambda v: share(v.baseline.efficiency), _derived),
-    _Line("draft: k, or steps/topk/tokens", lambda v: v.spec.draft or NONE),
+    _Line("draft: k, or steps/topk/tokens", lambda v: v.spec.draft or NONE, since=Detail.MAIN),
 )
 
 
-def level_table(block: SweepBlock, brief: bool) -> Table | None:
-    """The levels of a block, one column per load; `brief` for contexts after the first. None without levels."""
+def level_table(block: SweepBlock, detail: Detail) -> Table | None:
+    """The levels of a block, one column per load. None without levels."""
     levels = thinned(block.levels)
     if not levels:
         return None
     rows = []
     for line in _LINES:
-        if (brief and not line.brief) or not _wanted(line.label, levels):
+        if line.since > detail or not _wanted(line.label, levels):
             continue
         cells = tuple(line.cell(level) for level in levels)
         if any(cell != NONE for cell in cells):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from traceana.facts.model import Facts, Regime
+from traceana.facts.results_model import Results
 from traceana.report.diagnosis import Level, Verdict
 from traceana.report.trace_verdict import trace_sentence
 from traceana.rules.interface import Finding
@@ -59,8 +60,10 @@ def _judge(regime: Regime, base: Regime) -> tuple[str, float, float | None, floa
     return word, ratio, low, high
 
 
-def verdict(facts: Facts, baseline: Facts | None, findings: Sequence[Finding]) -> Verdict:
-    """The answer in one line, from facts and findings."""
+def verdict(
+    facts: Facts, baseline: Facts | None, findings: Sequence[Finding], results: Results | None = None
+) -> Verdict:
+    """The answer in one line, from facts and findings; from benchmark results where the log shows no load."""
     limiter, because = _limiter(facts, findings)
     fatal = next((f for f in findings if f.code in _FATAL), None)
     if fatal is not None and not facts.regimes:
@@ -69,6 +72,8 @@ def verdict(facts: Facts, baseline: Facts | None, findings: Sequence[Finding]) -
     earned = facts.acceptance.tokens_per_cycle.value
     if facts.trace is not None and facts.trace_only:
         return Verdict(sentence=trace_sentence(facts.trace), limiter=limiter)
+    if results is not None and not any(r.n_steady for r in facts.regimes):
+        return _of_results(results, limiter, because)
     if facts.speculation.active.value is False:
         return Verdict(sentence=_plain_sentence(facts), limiter="unknown")
     matched = [
@@ -103,6 +108,29 @@ def verdict(facts: Facts, baseline: Facts | None, findings: Sequence[Finding]) -
         accept_length=length,
         tokens_per_cycle=earned,
         break_even_accept_length=even,
+        limiter=limiter,
+        limiter_reason=because,
+    )
+
+
+def _of_results(results: Results, limiter: str, because: str | None) -> Verdict:
+    """The verdict of benchmark results; with the figures of the load at which speculation loses, else the highest."""
+    levels = [level for block in results.sweep.blocks for level in block.levels] if results.sweep is not None else []
+    judged = [level for level in levels if level.ratio is not None and not level.queues]
+    if not judged:
+        return Verdict(sentence=results.verdict, limiter=limiter, limiter_reason=because)
+    main = max(judged, key=lambda v: (v.ratio is not None and v.ratio.verdict == "loses", v.load or 0.0))
+    ratio, word = main.ratio, main.ratio.verdict if main.ratio is not None else "unknown"
+    return Verdict(
+        sentence=results.verdict,
+        speculation="unknown" if word == "inconclusive" else word,
+        speedup=ratio.value if ratio is not None else None,
+        speedup_low=ratio.low if ratio is not None else None,
+        speedup_high=ratio.high if ratio is not None else None,
+        at_running=int(main.load) if main.load is not None else None,
+        accept_length=main.spec.accept_length,
+        tokens_per_cycle=main.spec.tokens_per_cycle,
+        break_even_accept_length=main.break_even,
         limiter=limiter,
         limiter_reason=because,
     )

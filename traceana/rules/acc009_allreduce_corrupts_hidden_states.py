@@ -3,7 +3,8 @@
 What it sees:
     A run and a baseline that both speculate with as many drafts: the run accepts less than a third of the baseline's
     drafts, its cycle is as long, and an allreduce path differs between the two (a custom or fused kernel reported on,
-    or an argument or variable of it).
+    or an argument or variable of it). Of benchmark results of several set-ups: one accepts less than half of the drafts
+    that all others accept at the same load, and its name speaks of an allreduce, a fused kernel or a barrier.
 
 Why it matters:
     A communication kernel that returns before all ranks have written gives wrong hidden states. Nothing crashes: the
@@ -12,7 +13,7 @@ Why it matters:
 
 How sure and why:
     Medium: one difference, and the pattern of a wrong sum (acceptance gone, time unchanged) beside it. Other
-    differences between the two runs are not excluded.
+    differences between the two runs are not excluded. Low from the names in a table of results.
 
 Rivals:
     Another drafter, checkpoint or kind of prompt between the two runs; a quantisation or attention backend changed at
@@ -33,10 +34,14 @@ References:
 
 from __future__ import annotations
 
+import re
+
 from traceana.facts.model import Evidence, Facts, Setting
+from traceana.facts.results_model import Results
 from traceana.rules._collectives import CARRIERS, carrier, one_gpu
 from traceana.rules._drafts import chain_length, off_on_purpose, sparse_drafts
 from traceana.rules._levels import Pair, drafting, gate, pairs
+from traceana.rules._results import only_results
 from traceana.rules._text import count, length, ms, picked
 from traceana.rules._wording import clip
 from traceana.rules.interface import (
@@ -56,11 +61,22 @@ COLLAPSE = Threshold(
 )
 SAME_CYCLE = Threshold("same_cycle", 0.2, "relative change", "the cycle changed by less", "rtx6kpro: 31 / 27 ms", False)
 LOW = Threshold("low", 1.3, "tokens", "accept length that raises the question at all", "rtx6kpro: 1.18", False)
+_SPEAKS = re.compile(
+    r"all[-_ ]?reduce|\bar\b|barrier|one-?shot|fus(?:ed|ion)|symm|pcie|\bipc\b|p2p|communicator", re.IGNORECASE
+)
 _NAMES = ("all_reduce", "allreduce", "symm_mem", "pcie_ipc")
+_FIX = (
+    "switch that path off (--disable-custom-all-reduce, or the fused path's own flag) and keep the rest",
+    "a newer build of it; no custom allreduce over patched P2P",
+)
+_CONFIRM = "a few answers at temperature 0 with the path on and off: repeated characters, broken words?"
 
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
     """Finding when acceptance collapsed against a speculating baseline and the allreduce path is what differs."""
+    measured = only_results(facts, baseline)
+    if measured is not None:
+        return _of_results(measured)
     stopped = gate(facts)
     if stopped is not None:
         return stopped
@@ -83,6 +99,26 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
     if not same:
         return Clear("no load has the same cycle in both runs: more than the sums changed")
     return _finding(accept_length, before, changed, seen, same[0])
+
+
+def _of_results(found: Results) -> Outcome:
+    odd = found.odd
+    if odd is None or odd.row.series is None or not _SPEAKS.search(odd.row.series):
+        return NotApplicable("no set-up stands out that is named after an allreduce")
+    named = clip(odd.row.series, 60)
+    return Finding(
+        code=RULE.code,
+        title=f"Acceptance collapses in one of {odd.set_ups} set-ups, named after the allreduce path: {named}",
+        severity=Severity.CRITICAL,
+        confidence=Confidence.LOW,
+        why=f"Its {odd.what} is {length(odd.value)}, that of the others {length(odd.others[0])} to "
+        f"{length(odd.others[1])}. An allreduce or a fused kernel that returns before all ranks have written looks "
+        "like this, and then the answers are wrong too. The table does not say what else differs.",
+        fix=_FIX,
+        evidence=picked(odd.evidence),
+        confirm=_CONFIRM,
+        rivals=("what else that set-up changes", "ACC007 (logits that are no numbers)"),
+    )
 
 
 def _alone(facts: Facts) -> Outcome:
@@ -127,12 +163,9 @@ def _finding(now: float, before: float, changed: list[str], seen: list[Evidence 
         why=f"At {count(pair.running, 'running request')} the cycle is {ms(pair.cycle_ms)}, {ms(pair.step_ms)} in the "
         "baseline: the work is the same, its result is not. An allreduce that returns wrong sums looks like this, and "
         "then the answers are wrong too.",
-        fix=(
-            "switch that path off (--disable-custom-all-reduce, or the fused path's own flag) and keep the rest",
-            "a newer build of it; no custom allreduce over patched P2P",
-        ),
+        fix=_FIX,
         evidence=picked(seen, pair.run.evidence, pair.base.evidence),
-        confirm="a few answers at temperature 0 with the path on and off: repeated characters, broken words?",
+        confirm=_CONFIRM,
         rivals=("another drafter, checkpoint or kind of prompt between the two runs", "ACC002"),
     )
 
@@ -144,4 +177,5 @@ RULE = Rule(
     check=check,
     thresholds=(COLLAPSE, SAME_CYCLE, LOW),
     asks="whether an allreduce path returns wrong sums",
+    needs="any",
 )

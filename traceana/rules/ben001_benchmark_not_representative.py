@@ -131,4 +131,5 @@ RULE = Rule(
     check=check,
     thresholds=(SAME_TOKENS,),
     asks="whether the benchmark is representative",
+    needs="any",
 )

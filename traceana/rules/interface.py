@@ -105,4 +105,4 @@ class Rule:
     thresholds: tuple[Threshold, ...] = ()
     engines: tuple[str, ...] = ("sglang", "vllm")
     asks: str = ""  # what stays open when it cannot tell, as a reader would put it: "whether NCCL uses P2P"
-    needs: str = "log"  # log | trace: without it the rule is not asked at all
+    needs: str = "log"  # log | trace | any: without it the rule is not asked at all; `any`: it says itself

@@ -15,7 +15,7 @@ from traceana.rules.interface import CannotTell, NotApplicable, Outcome, Rule
 #: what rules about a log answer when traces are all there is, and the other way round
 NO_LOG = CannotTell(
     "no log is among the inputs",
-    "give the server's own log, from its first line on, beside the traces",
+    "give the server's own log, from its first line on, beside these inputs",
     "load levels, acceptance, settings, NCCL's own words, incidents",
 )
 NO_TRACE = CannotTell(
@@ -94,7 +94,7 @@ def run_all(facts: Facts, baseline: Facts | None = None) -> tuple[tuple[Rule, Ou
             return NotApplicable(f"a rule for {' and '.join(rule.engines)}")
         if rule.needs == "trace" and facts.trace is None:
             return NO_TRACE if facts.cycle.total_ms.known else NOTHING_TO_TRACE
-        if rule.needs == "log" and facts.trace_only:
+        if rule.needs == "log" and (facts.trace_only or facts.results_only):
             return NO_LOG
         return rule.check(facts, baseline)
 

@@ -18,6 +18,8 @@ _YES = dict.fromkeys(("yes", "on", "true", "✓", "✅"), True) | dict.fromkeys(
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _AMOUNT = re.compile(r"[~≈<>]?\s*\d[\d.,]*\s?(?:[kMGT]?B/s|[a-zµ%]{1,3}\b)", re.IGNORECASE)
 _EXTRA = frozenset({"requests_per_s", "input_tps"})  # measured, without a column of their own
+#: what drafting earns; has no load of its own beside columns that do
+_EARNED = frozenset({"accept_rate_printed", "accept_length_printed", "tokens_per_cycle_printed", "accepted", "drafted"})
 _SUMMARIES = frozenset({"avg", "average", "mean", "median", "total", "sum", "max", "min", "geomean", "std", ""})
 _COLUMN_OF_TEXT = {
     "model": "model",
@@ -86,10 +88,14 @@ class _Reader:
 
     def _groups(self, columns: list[int]) -> list[_Group]:
         """Columns that belong to one measurement: of one series and load."""
+        whose = {index: self._columns.series_of(index, columns) for index in columns}
+        measures = [(h.column, h.statistic, h.load) for h in map(self._columns.headings.__getitem__, columns)]
+        names = {name for name in whose.values() if name}
+        if len(names) == 1 and len(set(measures)) == len(measures):
+            whose = dict.fromkeys(columns, names.pop())  # one set-up, named in one of its columns
         found: dict[tuple[str | None, tuple[tuple[str, int], ...]], list[int]] = {}
         for index in columns:
-            key = (self._columns.series_of(index, columns), self._columns.headings[index].load)
-            found.setdefault(key, []).append(index)
+            found.setdefault((whose[index], self._columns.headings[index].load), []).append(index)
         return [(series, dict(load), members) for (series, load), members in found.items()]
 
     def _row(self, row: Row, groups: list[_Group], into: list[Fact], refused: list[tuple[int, str]]) -> None:
@@ -104,8 +110,28 @@ class _Reader:
             return
         if len(row.cells) < width:
             refused.append((row.line, f"{len(row.cells)} cells below {width} headings"))
+        loaded = [
+            fact for series, load, members in groups if load for fact in self._facts(row, whose, series, load, members)
+        ]
+        into.extend(loaded)
         for series, load, members in groups:
-            into.extend(self._facts(row, whose, series, load, members))
+            earned = loaded and {self._columns.headings[i].column for i in members} <= _EARNED
+            if not load and not (earned and self._earned(row, members, loaded)):
+                into.extend(self._facts(row, whose, series, load, members))
+
+    def _earned(self, row: Row, members: list[int], loaded: list[Fact]) -> bool:
+        """Gives acceptance beside throughputs of several loads to the load that it is of: the only one measured, or the
+        one the cell names (`0.70 C1, 0.49 C32`). False where nothing says which."""
+        given = False
+        for index in members:
+            heading, percent = self._columns.headings[index], index in self._columns.percent
+            for piece in re.split(r"[,;]\s", plain(row.cells[index])):
+                found, rest = loads(piece)
+                of = [f for f in loaded if found.items() <= f.loads.items()] if found else loaded
+                if len(of) == 1:
+                    of[0].values |= {name: v[0] for name, v in measured(rest, heading, percent).values.items()}
+                    given = True
+        return given
 
     def _whose(self, row: Row) -> Fact | str:
         """What the row says of all its values; what stands for the concurrency where that is no number."""

@@ -1,0 +1,117 @@
+"""What benchmark results among the inputs of a diagnosis say."""
+
+from pathlib import Path
+
+import pytest
+
+from traceana import api
+from traceana.report.diagnosis import Diagnosis
+
+
+def diagnose(folder: Path, text: str, baseline: str | None = None) -> Diagnosis:
+    (folder / "run.md").write_text(text, encoding="utf-8")
+    if baseline is None:
+        return api.diagnose([str(folder / "run.md")])
+    (folder / "plain.md").write_text(baseline, encoding="utf-8")
+    return api.diagnose([str(folder / "run.md")], [str(folder / "plain.md")])
+
+
+def table(header: str, *rows: str) -> str:
+    return "\n".join([f"| {header} |", "|" + "---|" * (header.count("|") + 1), *(f"| {row} |" for row in rows)]) + "\n"
+
+
+def codes(result: Diagnosis) -> set[str]:
+    return {finding.code for finding in result.findings}
+
+
+PLAIN = table("concurrency | tok/s", "1 | 100", "4 | 360", "16 | 1100")
+
+
+def test_a_table_that_loses_beyond_the_noise_is_a_finding_with_its_break_even(tmp_path: Path) -> None:
+    spec = table("concurrency | MTP tok/s | accept length", "1 | 160 | 2.4", "4 | 390 | 2.4", "16 | 620 | 2.4")
+    result = diagnose(tmp_path, spec, PLAIN)
+    assert result.verdict.speculation == "loses"
+    assert result.verdict.at_running == 16
+    # cycle 1000 x 2.4 x 16 / 620, step 1000 x 16 / 1100
+    assert result.verdict.break_even_accept_length == pytest.approx((2400 * 16 / 620) / (1000 * 16 / 1100), rel=1e-6)
+    (finding,) = [f for f in result.findings if f.code == "CYC002"]
+    assert finding.confidence == "medium"
+    assert [place.path for place in finding.evidence][:1] == [str(tmp_path / "run.md")]
+
+
+def test_figures_that_all_lean_one_way_within_the_noise_are_low_confidence(tmp_path: Path) -> None:
+    spec = table("concurrency | MTP tok/s | accept length", "1 | 93 | 2.0", "4 | 335 | 2.0", "16 | 1010 | 2.0")
+    (finding,) = diagnose(tmp_path, spec, PLAIN).findings
+    assert (finding.code, finding.confidence) == ("CYC002", "low")
+
+
+def test_figures_that_win_or_lean_both_ways_are_no_finding(tmp_path: Path) -> None:
+    wins = table("concurrency | MTP tok/s | accept length", "1 | 170 | 2.4", "4 | 560 | 2.4", "16 | 1700 | 2.4")
+    mixed = table("concurrency | MTP tok/s | accept length", "1 | 104 | 2.4", "4 | 350 | 2.4", "16 | 1120 | 2.4")
+    assert diagnose(tmp_path, wins, PLAIN).verdict.speculation == "pays"
+    assert not codes(diagnose(tmp_path, wins, PLAIN))
+    assert not codes(diagnose(tmp_path, mixed, PLAIN))
+
+
+def test_the_slower_of_two_set_ups_is_split_into_acceptance_and_cycle(tmp_path: Path) -> None:
+    text = table(
+        "run | MTP tok/s | tokens/cycle | cycle time (ms)", "monday | 50.0 | 3.0 | 60", "friday | 25.0 | 2.7 | 108"
+    )
+    result = diagnose(tmp_path, text)
+    assert result.results is not None
+    found = result.results.contrast
+    assert found is not None
+    assert (found.tps_ratio, found.acceptance_ratio, found.cycle_ratio) == (
+        pytest.approx(2.0),
+        pytest.approx(3.0 / 2.7),
+        pytest.approx(1.8),
+    )
+    assert found.acceptance_ratio * found.cycle_ratio * found.rest_ratio == pytest.approx(found.tps_ratio)
+    assert "the cycle 1.80x" in result.verdict.sentence
+    assert "not the drafter" in result.verdict.sentence
+
+
+VARIANTS = "variant | C1 tok/s | C16 tok/s | Acceptance"
+
+
+def test_the_set_up_whose_acceptance_collapsed_is_named(tmp_path: Path) -> None:
+    rows = ("image | 80 | - | 0.52", "barrier | 82 | 640 | 0.55 C1, 0.47 C16", "fused allreduce | 33 | - | 0.05")
+    result = diagnose(tmp_path, table(VARIANTS, *rows))
+    assert result.results is not None
+    odd = result.results.odd
+    assert odd is not None
+    assert (odd.row.series, odd.value, odd.others, odd.set_ups) == ("fused allreduce", 0.05, (0.52, 0.55), 3)
+    (finding,) = result.findings
+    assert (finding.code, finding.confidence) == ("ACC009", "low")
+
+
+def test_a_name_that_says_nothing_of_an_allreduce_is_no_cause(tmp_path: Path) -> None:
+    rows = ("image | 80 | - | 0.52", "other | 82 | 640 | 0.55 C1, 0.47 C16", "new checkpoint | 33 | - | 0.05")
+    result = diagnose(tmp_path, table(VARIANTS, *rows))
+    assert "new checkpoint" in result.verdict.sentence
+    assert not codes(result)
+
+
+def test_set_ups_that_disagree_with_each_other_have_no_odd_one_out(tmp_path: Path) -> None:
+    rows = ("a | 80 | - | 0.52", "b | 82 | - | 0.21", "c | 33 | - | 0.09")
+    result = diagnose(tmp_path, table(VARIANTS, *rows))
+    assert result.results is not None
+    assert result.results.odd is None
+
+
+def test_acceptance_beside_several_loads_belongs_to_none_of_them_unless_it_says_so(tmp_path: Path) -> None:
+    result = diagnose(tmp_path, table(VARIANTS, "a | 80 | 500 | 0.52", "b | 82 | 640 | 0.55 C1, 0.47 C16"))
+    assert result.results is not None
+    rates = {(row.series, row.load): row.side.accept_rate for row in result.results.rows}
+    assert rates == {("a", "1"): None, ("a", "16"): None, ("b", "1"): 0.55, ("b", "16"): 0.47}
+
+
+def test_results_alone_ask_for_a_log_once_and_not_for_every_rule(tmp_path: Path) -> None:
+    result = diagnose(tmp_path, table("concurrency | MTP tok/s | accept length", "1 | 160 | 2.4"))
+    assert [row.reason for row in result.not_checked] == ["no log is among the inputs"]
+    assert "--baseline" in result.verdict.sentence
+
+
+def test_without_results_there_is_no_such_part() -> None:
+    fixtures = Path(__file__).parents[2] / "fixtures" / "rules" / "ACC001" / "fires"
+    assert api.diagnose([str(next(fixtures.glob("*.log")))]).results is None

@@ -1,0 +1,183 @@
+"""Benchmark results to what they say: with against without speculation, or set-ups against each other."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+
+from traceana.errors import TraceanaError
+from traceana.facts import sweep_levels
+from traceana.facts.bench_model import LoadPoint, PointSource
+from traceana.facts.model import Fact, Facts
+from traceana.facts.results_model import OddOneOut, ResultRow, Results, SetUpContrast
+from traceana.facts.sweep import sweep
+from traceana.facts.sweep_model import Sweep
+from traceana.facts.text import count
+
+#: set-ups whose speed differs by less are not contrasted
+_DIFFERS = 1.1
+#: of a set-up that stands out: its accepted drafts against the median of the others; fewer set-ups show no norm
+_COLLAPSED = 0.5
+_FEWEST = 3
+_MOST_ROWS = 200
+_PLAIN = "nothing in the inputs says which of them is measured without speculation: give those as --baseline"
+
+
+def results(facts: Facts, baseline: Facts | None = None) -> Results | None:
+    """What the results say; None where no benchmark result is among the inputs of either side."""
+    own = [p for p in facts.points if p.source is not PointSource.LOG]
+    others = [p for p in baseline.points if p.source is not PointSource.LOG] if baseline is not None else []
+    if not own and not others and not facts.earned:
+        return None
+    found, why = _sweep(facts, baseline)
+    if found is not None and found.spec is not None and any(block.levels for block in found.blocks):
+        return Results(found.verdict, _word(found), found, None)
+    points = [*own, *facts.earned]
+    rows = tuple(_row(point) for point in points[:_MOST_ROWS])
+    if found is not None and found.spec is None and points and all(p.speculative is not True for p in points):
+        return Results(found.verdict, "unknown", found, None, rows)
+    contrast, odd = _contrast(points), _odd(points)
+    return Results(_verdict(points, contrast, odd, why), "unknown", None, why or _PLAIN, rows, contrast, odd)
+
+
+def _sweep(facts: Facts, baseline: Facts | None) -> tuple[Sweep | None, str | None]:
+    """The sweep; where the inputs give none, why."""
+    try:
+        return sweep(facts, baseline), None
+    except TraceanaError:
+        pass
+    points = [*facts.points, *facts.earned]
+    if baseline is not None:
+        return None, "the inputs and the --baseline share no load, or both speculate"
+    if points and all(p.speculative for p in points):
+        return None, "every result speculates: give the same loads without speculation as --baseline"
+    return None, _PLAIN
+
+
+def _word(found: Sweep) -> str:
+    words = {level.ratio.verdict for b in found.blocks for level in b.levels if level.ratio and not level.queues}
+    words.discard("inconclusive")
+    return "unknown" if not words else words.pop() if len(words) == 1 else "mixed"
+
+
+def _row(point: LoadPoint) -> ResultRow:
+    return ResultRow(point.series, point.context_tokens, sweep_levels.label(point), sweep_levels.side(point))
+
+
+def _by_load(points: Sequence[LoadPoint]) -> list[list[LoadPoint]]:
+    """Set-ups that were measured at one load (and context), where there are several; the largest group first."""
+    groups: dict[object, list[LoadPoint]] = {}
+    for point in points:
+        at = (point.concurrency, point.request_rate, point.context_tokens, point.output_length)
+        groups.setdefault(at, []).append(point)
+    return sorted((g for g in groups.values() if len(g) > 1), key=len, reverse=True)
+
+
+def _contrast(points: Sequence[LoadPoint]) -> SetUpContrast | None:
+    """The fastest and the slowest speculating set-up of the group in which they differ most."""
+    best: SetUpContrast | None = None
+    for group in _by_load([p for p in points if p.speculative is not False]):
+        known = [p for p in group if p.gen_tps.value and p.tokens_per_cycle.value and p.cycle_ms.value]
+        if len(known) < 2:
+            continue
+        fast, slow = max(known, key=_speed), min(known, key=_speed)
+        ratio = _speed(fast) / _speed(slow)
+        earned = _value(fast.tokens_per_cycle) / _value(slow.tokens_per_cycle)
+        cycle = _value(slow.cycle_ms) / _value(fast.cycle_ms)
+        if ratio >= _DIFFERS and (best is None or ratio > best.tps_ratio):
+            best = SetUpContrast(_row(fast), _row(slow), ratio, earned, cycle, ratio / (earned * cycle))
+    return best
+
+
+def _speed(point: LoadPoint) -> float:
+    return _value(point.gen_tps)
+
+
+def _value(fact: Fact[float]) -> float:
+    return fact.value if fact.value is not None else math.nan
+
+
+#: what acceptance is told by -> how many drafts of a cycle it says are accepted (in units of its own)
+_EARNED: tuple[tuple[str, Callable[[LoadPoint], float | None]], ...] = (
+    ("accept length", lambda p: p.accept_length.value),
+    ("accept rate", lambda p: p.accept_rate.value),
+)
+
+
+def _odd(points: Sequence[LoadPoint]) -> OddOneOut | None:
+    """The one set-up that accepts less than half of the drafts that the others accept at the same load."""
+    for group in _by_load([p for p in points if p.speculative is not False]):
+        for what, of in _EARNED:
+            known = sorted(((value, p) for p in group if (value := of(p)) is not None), key=lambda pair: pair[0])
+            bonus = 1.0 if what == "accept length" else 0.0
+            if len(known) < _FEWEST or len({p.k for _, p in known}) > 1:
+                continue
+            others = [value for value, _ in known[1:]]
+            if known[0][0] - bonus >= _COLLAPSED * (statistics.median(others) - bonus):
+                continue
+            if others[0] - bonus < _COLLAPSED * (others[-1] - bonus):
+                continue  # the others do not agree with each other: no norm
+            speeds = [_speed(p) for _, p in known[1:] if p.gen_tps.known]
+            value, point = known[0]
+            return OddOneOut(
+                _row(point),
+                what,
+                value,
+                (others[0], others[-1]),
+                (min(speeds), max(speeds)) if speeds else None,
+                len(known),
+                point.evidence,
+            )
+    return None
+
+
+def _verdict(
+    points: Sequence[LoadPoint], contrast: SetUpContrast | None, odd: OddOneOut | None, why: str | None
+) -> str:
+    tail = f" Whether speculation pays is unknown: {why or _PLAIN}."
+    if odd is not None:
+        low, high = odd.others
+        tps = odd.row.side.gen_tps
+        speed = ""
+        if tps is not None and odd.others_tps is not None:
+            speed = f", and gives {tps:.1f} tok/s against {odd.others_tps[0]:.1f}-{odd.others_tps[1]:.1f}"
+        return (
+            f"One of {odd.set_ups} set-ups ({name_of(odd.row)}) has {odd.what} {odd.value:.2f} where the others have "
+            f"{low:.2f}-{high:.2f}{speed}: acceptance collapsed with what that set-up changes.{tail}"
+        )
+    if contrast is not None:
+        parts = {"acceptance": contrast.acceptance_ratio, "the cycle": contrast.cycle_ratio}
+        main = max(parts, key=lambda name: parts[name])
+        return (
+            f"{name_of(contrast.slow)} is {contrast.tps_ratio:.2f}x slower than {name_of(contrast.fast)}: acceptance "
+            f"explains {contrast.acceptance_ratio:.2f}x of it, the cycle {contrast.cycle_ratio:.2f}x. The difference "
+            f"is mostly {main}{', not the drafter' if main == 'the cycle' else ''}.{tail}"
+        )
+    if not points:
+        return tail.strip()
+    first = _one(points[0])
+    if len(points) == 1:
+        return f"{first}{tail}"
+    return f"{count(len(points), 'result')}; the first: {first[0].lower()}{first[1:]}{tail}"
+
+
+def name_of(row: ResultRow) -> str:
+    """A set-up in words, quoted where it is its own name."""
+    return f"'{row.series[:60]}'" if row.series else f"the one at load {row.load}"
+
+
+def _one(point: LoadPoint) -> str:
+    """The figures of one point in a sentence."""
+    pieces = (
+        ("{:,.1f} tok/s", point.gen_tps),
+        ("{:.2f} ms per token", point.tpot_ms),
+        ("accept length {:.2f}", point.accept_length),
+        ("accept rate {:.2f}", point.accept_rate),
+        ("{:.2f} tokens per cycle", point.tokens_per_cycle),
+        ("cycle {:.1f} ms", point.cycle_ms),
+    )
+    said = [form.format(fact.value) for form, fact in pieces if fact.value is not None]
+    waits = sweep_levels.queueing(point)
+    text = ", ".join(said) or "no figure of speed"
+    return f"{text[0].upper()}{text[1:]}.{f' Requests queue: {waits}.' if waits else ''}"
