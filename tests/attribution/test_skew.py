@@ -70,7 +70,9 @@ def test_a_low_quantile_never_exceeds_the_instance_it_is_subtracted_from() -> No
         (500, 90.0, 25.0, 200.0, "wait-inclusive"),  # average above three medians
         (500, 30.0, 25.0, 251.0, "wait-inclusive"),  # one instance above ten medians
         (500, 75.0, 25.0, 250.0, "even"),  # at the limits
-        (19, 90.0, 25.0, 999.0, "inconclusive"),
+        (19, 90.0, 25.0, 249.0, "inconclusive"),
+        (3, 90.0, 25.0, 251.0, "wait-inclusive"),  # the one that stands out is not the median of three
+        (2, 90.0, 25.0, 999.0, "inconclusive"),
         (500, 90.0, None, 999.0, "inconclusive"),
         (500, 90.0, 0.0, 999.0, "inconclusive"),
     ],

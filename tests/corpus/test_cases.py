@@ -322,3 +322,40 @@ def test_57_draft_lengths_are_compared_and_nothing_is_wrong(corpus: Path) -> Non
     d = case(corpus, "57", "bench.md")
     assert d.verdict.speculation == "pays"
     assert not found(d)
+
+
+def test_27_an_allreduce_whose_longest_call_is_ninety_medians_is_called_uneven(corpus: Path) -> None:
+    d = case(corpus, "27", "kernels.txt")
+    assert d.trace is not None
+    (capture,) = d.trace.sums
+    assert capture.categories["communication"] == pytest.approx(0.785)
+    assert capture.collectives[0].verdict == "wait-inclusive"
+    assert "10,417 us, the median one 116 us" in d.verdict.sentence
+
+
+def test_29_a_printed_kernel_table_gives_the_share_of_communication(corpus: Path) -> None:
+    d = case(corpus, "29", "kernels.md")
+    assert d.trace is not None
+    (capture,) = d.trace.sums
+    assert capture.categories["communication"] == pytest.approx(0.314, abs=0.001)
+    (allreduce,) = capture.collectives
+    assert allreduce.mean_ms * 1000 == pytest.approx(22.3, abs=0.05)
+    assert allreduce.library == "sglang_custom"
+
+
+def test_34_the_floor_of_a_small_allreduce_is_said(corpus: Path) -> None:
+    d = case(corpus, "34", "nccl_tests_tree8.txt")
+    assert "8 B takes 42.6 us, 100 of them 4.3 ms" in d.verdict.sentence
+
+
+def test_48_a_quoted_graph_line_shows_a_misjudged_topology(corpus: Path) -> None:
+    d = case(corpus, "48", "nccl_graph_fragments.txt")
+    assert found(d) == {"COM004": "high"}
+
+
+def test_58_times_by_rank_are_mostly_waiting(corpus: Path) -> None:
+    d = case(corpus, "58", "per_rank.md")
+    assert d.collective_times is not None
+    (one,) = d.collective_times.by_rank
+    assert (one.shortest_us, one.waits_longest) == (pytest.approx(10.519), 3)
+    assert case(corpus, "58", "kernels_mi355x.md").trace is not None

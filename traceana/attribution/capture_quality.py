@@ -107,11 +107,15 @@ class _Commands:
         self.again = torch if tool == "kineto" else self.nsys
 
 
+#: tools that give sums; the second one lists what a trace beside it tells better
+_SUMS = ("nsight_stats", "kernel_table")
+
+
 def _no_gpu(traces: pl.DataFrame, counts: Sequence[TraceCounts], command: _Commands) -> list[CaptureNote]:
     """Traces without work on a GPU, and captures of sums, which have none by nature. Empty traces are not counted."""
     timed = traces.filter(pl.col("start_ns").is_not_null())
     timed = timed if timed.height else traces
-    sums = set(traces.filter(pl.col("tool") == "nsight_stats").get_column("file_id").to_list())
+    sums = set(traces.filter(pl.col("tool").is_in(_SUMS)).get_column("file_id").to_list())
     of_interest = set(timed.get_column("file_id").to_list()) - sums
     found = []
     idle = [c.file_id for c in counts if not c.kernels + c.memops + c.graph_rows]
@@ -130,7 +134,7 @@ def _no_gpu(traces: pl.DataFrame, counts: Sequence[TraceCounts], command: _Comma
         )
     summed = tuple(f for f in idle if f in sums)
     if summed:
-        what = f"{len(summed)} of {len(counts)} captures hold sums of nsys stats or of a recipe, and no GPU event"
+        what = f"{len(summed)} of {len(counts)} captures hold sums (nsys stats, a recipe, a table), and no GPU event"
         consequence = "time by kernel or range can be said, nothing of cycles, idle time, overlap or ranks"
         export = "nsys export --type sqlite --include-blobs=true rep.nsys-rep"
         found.append(CaptureNote("warning", "sums-only", what, consequence, export, summed))

@@ -65,6 +65,8 @@ BACK_TO_BACK_NS = 2_000
 #: summaries: average over median, and maximum over median, above which a row counts waiting (rule catalogue R22)
 SUMMARY_AVG_RATIO = 3.0
 SUMMARY_MAX_RATIO = 10.0
+#: instances from which the median is that of the others when one stands out
+MIN_SUMMED = 3
 
 #: fewer cycles than this in a capture give no spread
 MIN_CYCLES = 20

@@ -7,6 +7,7 @@ import polars as pl
 from traceana.attribution.model import (
     MIN_MATCHED,
     MIN_ONE_RANK,
+    MIN_SUMMED,
     ONE_RANK_QUANTILE,
     SKEW_SHARE,
     SUMMARY_AVG_RATIO,
@@ -82,14 +83,18 @@ def judge_summaries(summary: pl.DataFrame) -> pl.DataFrame:
     Returns:
         The rows with `kind`: `wait-inclusive` when the average is above SUMMARY_AVG_RATIO medians or the maximum
         above SUMMARY_MAX_RATIO, `even` when not, `inconclusive` below MIN_ONE_RANK instances or without a median. An
-        even row may still wait: the same wait every time does not show.
+        even row may still wait: the same wait every time does not show. A maximum that far above the median shows from
+        MIN_SUMMED instances on.
     """
-    usable = (pl.col("instances") >= MIN_ONE_RANK) & (pl.col("median_ns") > 0) & pl.col("avg_ns").is_not_null()
+    known = (pl.col("median_ns") > 0) & pl.col("avg_ns").is_not_null()
+    usable = known & (pl.col("instances") >= MIN_ONE_RANK)
+    outlier = known & (pl.col("instances") >= MIN_SUMMED) & (pl.col("max_ns") > SUMMARY_MAX_RATIO * pl.col("median_ns"))
     skewed = (pl.col("avg_ns") > SUMMARY_AVG_RATIO * pl.col("median_ns")) | (
         pl.col("max_ns") > SUMMARY_MAX_RATIO * pl.col("median_ns")
     )
     kind = (
-        pl.when(~usable.fill_null(False)).then(pl.lit("inconclusive"))
+        pl.when(outlier.fill_null(False)).then(pl.lit("wait-inclusive"))
+        .when(~usable.fill_null(False)).then(pl.lit("inconclusive"))
         .when(skewed.fill_null(False)).then(pl.lit("wait-inclusive"))
         .otherwise(pl.lit("even"))
     )  # fmt: skip

@@ -10,6 +10,7 @@ from traceana.facts import (
     acceptance_counts,
     bench,
     capacity,
+    collective_times,
     collectives,
     cycles,
     graphs,
@@ -101,6 +102,7 @@ def build(tables: Tables) -> Facts:
             *log_points.points(view, levels, engine, spec, earned),
         ),
         earned=tuple(p for p in benched if not p.timed),
+        collective_times=collective_times.collective_times(tables, where),
         results_only=_results_only(tables),
         left_out=" · ".join(text for text in left_out if text) or None,
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from traceana.facts.bench_model import LoadPoint
+    from traceana.facts.collective_times import CollectiveTimes
     from traceana.facts.trace_model import TraceFacts
 
 T = TypeVar("T")
@@ -522,6 +523,7 @@ class Facts:
     trace: TraceFacts | None = None
     points: tuple[LoadPoint, ...] = ()  # load points of benchmark results, then of the log's regimes
     earned: tuple[LoadPoint, ...] = ()  # results that tell acceptance and no speed
+    collective_times: CollectiveTimes | None = None
     results_only: bool = False  # benchmark results are all that the inputs hold
     left_out: str | None = None  # what of the inputs does not belong to this run, in words
 

@@ -12,7 +12,7 @@ from traceana.attribution.model import MIN_CYCLES
 from traceana.facts.model import Provenance, Spread
 
 #: formats of input files that hold a profiler's events, not a server's words
-TRACE_FORMATS = ("kineto", "nsight", "nsight_stats")
+TRACE_FORMATS = ("kineto", "nsight", "nsight_stats", "kernel_table")
 #: from so many cycles on their mean says something
 ENOUGH_CYCLES = MIN_CYCLES
 
@@ -127,6 +127,7 @@ class CollectiveSum:
 
     collective: str
     name: str  # untrusted
+    library: str | None  # nccl, vllm_custom, sglang_custom ...
     instances: int
     mean_ms: float
     median_ms: float | None
@@ -142,7 +143,8 @@ class TraceSums:
     path: str
     kernels: int
     total_ms: float  # summed over kernels and GPUs: overlap and GPUs count more than once
-    categories: dict[str, float]  # share of total_ms
+    whole_ms: float  # of the whole capture, where the summary prints shares of it and lists only a part; else total_ms
+    categories: dict[str, float]  # share of whole_ms
     collectives: tuple[CollectiveSum, ...] = ()
 
 

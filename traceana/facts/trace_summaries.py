@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _MOST_CATEGORIES = 12
 _MOST_COLLECTIVES = 4
 _MOST_CAPTURES = 64
+#: kernels whose printed shares add up to less are not all of the capture
+_ALL_LISTED = 0.98
 
 
 def summed(tables: Tables, where: Locator) -> tuple[TraceSums, ...]:
@@ -27,6 +29,9 @@ def summed(tables: Tables, where: Locator) -> tuple[TraceSums, ...]:
     if not rows.height:
         return ()
     timed = set(tables.frame("kernels", ["file_id"])["file_id"].unique().to_list())
+    if timed:  # a printed table beside a trace repeats it
+        tools = tables.frame("traces", ["file_id", "tool"])
+        timed |= set(tools.filter(pl.col("tool") == "kernel_table")["file_id"].to_list())
     found = [
         _capture(part, where.paths[file_id])
         for (file_id,), part in rows.group_by(["file_id"], maintain_order=True)
@@ -41,9 +46,11 @@ def _capture(rows: pl.DataFrame, path: str) -> TraceSums:
     from traceana.attribution.skew import judge_summaries
     from traceana_parsers.kernels import classify
 
-    kinds = classify(rows["name"]).select("family", "category", "collective")
+    kinds = classify(rows["name"]).select("family", "category", "collective", "library")
     rows = rows.hstack(kinds)
     total = int(rows["total_ns"].sum())
+    listed = float(rows["share"].sum()) if not rows["share"].null_count() else 0.0
+    whole = max(total / listed, total) if 0 < listed < _ALL_LISTED else total
     shares = rows.group_by("category").agg(pl.col("total_ns").sum()).sort("total_ns", "category", descending=True)
     talking = rows.filter(pl.col("family") == "communication").sort("total_ns", descending=True).head(_MOST_COLLECTIVES)
     judged = judge_summaries(talking.rename({"med_ns": "median_ns"}))
@@ -51,11 +58,13 @@ def _capture(rows: pl.DataFrame, path: str) -> TraceSums:
         path=path,
         kernels=int(rows["instances"].sum()),
         total_ms=total / 1e6,
-        categories={name: ns / total for name, ns in shares.head(_MOST_CATEGORIES).iter_rows()},
+        whole_ms=whole / 1e6,
+        categories={name: ns / whole for name, ns in shares.head(_MOST_CATEGORIES).iter_rows()},
         collectives=tuple(
             CollectiveSum(
                 collective=row["collective"],
                 name=row["name"],
+                library=row["library"],
                 instances=row["instances"],
                 mean_ms=row["avg_ns"] / 1e6,
                 median_ms=None if row["median_ns"] is None else row["median_ns"] / 1e6,

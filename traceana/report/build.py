@@ -69,6 +69,7 @@ def diagnosis(
         ),
         trace=None if facts.trace is None else parts.trace(facts.trace),
         results=measured,
+        collective_times=facts.collective_times,
         capacity=parts.capacity(facts),
         collectives=facts.collectives,
         nccl=parts.nccl(facts),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from traceana.report.collective_section import collective_section
 from traceana.report.diagnosis import AcceptanceReport, Cycle, Diagnosis, RunInfo
 from traceana.report.lists import communication, findings, inputs, not_checked, startup, streams
 from traceana.report.loads import load_table, speculating
@@ -39,6 +40,7 @@ def compose(diagnosis: Diagnosis) -> Page:
         _loads(diagnosis) if logged else None,
         _contexts(diagnosis),
         *results_sections(diagnosis.results),
+        collective_section(diagnosis.collective_times),
         *trace_sections(diagnosis),
         _cycle(diagnosis.cycle, speculating(diagnosis)) if logged else None,
         _acceptance(diagnosis.acceptance, speculating(diagnosis)) if logged else None,
@@ -79,7 +81,7 @@ def _header(diagnosis: Diagnosis) -> tuple[str, ...]:
             "traces only",
         )
         return tuple(piece for piece in pieces if piece)
-    if results_only(diagnosis) and diagnosis.results is not None:
+    if results_only(diagnosis):
         said = results_only_header(diagnosis.results)
         pieces = (_version(engine, run), _model(run), *said, f"{count(run.lines, 'line')} read, {run.unread:,} unread")
         return tuple(piece for piece in pieces if piece)
@@ -104,7 +106,7 @@ def traces_only(diagnosis: Diagnosis) -> bool:
 
 def results_only(diagnosis: Diagnosis) -> bool:
     """True when benchmark results are all that could be read."""
-    return diagnosis.run.results_only and diagnosis.results is not None
+    return diagnosis.run.results_only
 
 
 def _version(engine: str, run: RunInfo) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from traceana.facts.collective_times import CollectiveTimes
 from traceana.facts.model import Evidence, PathStatement
 from traceana.facts.results_model import Results
 from traceana.report.trace_report import TraceReport
@@ -272,6 +273,7 @@ class Diagnosis:
     windows_steady: int = 0
     trace: TraceReport | None = None
     results: Results | None = None  # what benchmark results among the inputs say
+    collective_times: CollectiveTimes | None = None
     capacity: CapacityReport = field(default_factory=CapacityReport)
     collectives: tuple[PathStatement, ...] = ()
     nccl: tuple[NcclReport, ...] = ()

@@ -105,8 +105,10 @@ def _contrast(found: SetUpContrast | None) -> tuple[str, ...]:
     )
 
 
-def results_only_header(results: Results) -> tuple[str, ...]:
+def results_only_header(results: Results | None) -> tuple[str, ...]:
     """What the first line says where results are all there is."""
+    if results is None:
+        return ("collective times",)
     if results.sweep is not None and results.sweep.spec is not None:
         return ("benchmark results with and without speculation",)
     return ("benchmark results",)

@@ -16,6 +16,8 @@ _SAYS = {
     "even": "even: which does not rule out the same wait every time",
     "inconclusive": "too few to judge",
 }
+_LIBRARIES = {"nccl": "NCCL", "sglang_custom": "SGLang's own kernel", "vllm_custom": "vLLM's own kernel"}
+_NO_MEDIAN = "a mean alone does not tell transfer from waiting"
 
 
 def sums_section(trace: TraceReport) -> Section | None:
@@ -30,6 +32,7 @@ def sums_section(trace: TraceReport) -> Section | None:
     rows = [
         Row("kernels", tuple(whole(row.kernels) for row in shown), "m"),
         Row("kernel sum ms", tuple(figure(row.total_ms) for row in shown), "m"),
+        *_whole(shown),
         *(Row(name, tuple(_share(row, name) for row in shown), "d") for name in worth[:_MOST_CATEGORIES]),
     ]
     hidden = len(trace.sums) - len(shown)
@@ -45,6 +48,13 @@ def sums_section(trace: TraceReport) -> Section | None:
         tables=(Table("share of kernel time", columns, tuple(rows), remarks=(remark,)),),
         texts=tuple(Labelled("", (text,)) for text in texts),
     )
+
+
+def _whole(shown: tuple[TraceSums, ...]) -> list[Row]:
+    """The time of the whole capture, where a table lists only a part of it and prints shares of the whole."""
+    if all(row.whole_ms <= row.total_ms for row in shown):
+        return []
+    return [Row("of all kernels ms", tuple(figure(row.whole_ms) for row in shown), "d")]
 
 
 def _tail(name: str) -> str:
@@ -67,7 +77,9 @@ def _collective(c: CollectiveSum) -> str:
     spread = "" if c.shortest_ms is None or c.longest_ms is None else f", {_us(c.shortest_ms)} to {_us(c.longest_ms)}"
     middle = "" if c.median_ms is None else f", median {_us(c.median_ms)}"
     kind = "communication" if c.collective == "unknown" else c.collective.replace("_", "-")
-    return f"{count(c.instances, kind)} of mean {_us(c.mean_ms)}{middle}{spread}: {_SAYS.get(c.verdict, c.verdict)}"
+    says = _NO_MEDIAN if c.median_ms is None else _SAYS.get(c.verdict, c.verdict)
+    by = f" by {_LIBRARIES.get(c.library, c.library)}" if c.library else ""
+    return f"{count(c.instances, kind)}{by} of mean {_us(c.mean_ms)}{middle}{spread}: {says}"
 
 
 def _us(milliseconds: float) -> str:

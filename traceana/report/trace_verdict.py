@@ -53,9 +53,17 @@ def _of_sums(trace: TraceFacts) -> str:
     first = max(trace.sums, key=lambda row: row.total_ms)
     named = ", ".join(f"{100 * share:.0f} % {name}" for name, share in list(first.categories.items())[:_MOST])
     which = "" if len(trace.sums) == 1 else " in the largest"
+    part = f" of {first.whole_ms:,.0f}" if first.whole_ms > first.total_ms else ""
+    waits = [c for c in first.collectives if c.verdict == "wait-inclusive" and c.median_ms]
+    uneven = (
+        f" Its longest {waits[0].collective.replace('_', '-')} takes {(waits[0].longest_ms or 0) * 1000:,.0f} us, the "
+        f"median one {(waits[0].median_ms or 0) * 1000:,.0f} us: most of that time is waiting or larger messages."
+        if waits
+        else ""
+    )
     return (
-        f"Sums only, no event with its time: {first.kernels:,} kernels took {first.total_ms:,.0f} ms together{which}, "
-        f"{named}. Nothing is known of cycles, idle time or ranks."
+        f"Sums only, no event with its time: {count(first.kernels, 'kernel')} took {first.total_ms:,.0f} ms together"
+        f"{part}{which}: {named}.{uneven} Nothing is known of cycles, idle time or ranks."
     )
 
 

@@ -9,7 +9,7 @@ from traceana.facts.model import Facts, Regime
 from traceana.facts.results_model import Results
 from traceana.report.diagnosis import Level, Verdict
 from traceana.report.trace_verdict import trace_sentence
-from traceana.rules.interface import Finding
+from traceana.rules.interface import Finding, Severity
 from traceana.speculation.breakeven import break_even_accept_length
 
 _ACCEPTANCE = {"ACC001", "ACC002", "ACC003", "ACC006", "ACC007"}
@@ -74,6 +74,8 @@ def verdict(
         return Verdict(sentence=trace_sentence(facts.trace), limiter=limiter)
     if results is not None and not any(r.n_steady for r in facts.regimes):
         return _of_results(results, limiter, because)
+    if facts.results_only and facts.collective_times is not None:
+        return Verdict(sentence=facts.collective_times.verdict)
     if facts.speculation.active.value is False:
         return Verdict(sentence=_plain_sentence(facts), limiter="unknown")
     matched = [
@@ -83,7 +85,7 @@ def verdict(
     ]
     if not matched:
         return Verdict(
-            sentence=_alone_sentence(facts, baseline is not None, limiter, because),
+            sentence=_alone_sentence(facts, baseline is not None, limiter, because, findings),
             accept_length=length,
             tokens_per_cycle=earned,
             limiter=limiter,
@@ -161,7 +163,9 @@ def _plain_sentence(facts: Facts) -> str:
     )
 
 
-def _alone_sentence(facts: Facts, has_baseline: bool, limiter: str, because: str | None) -> str:
+def _alone_sentence(
+    facts: Facts, has_baseline: bool, limiter: str, because: str | None, findings: Sequence[Finding]
+) -> str:
     parts = []
     acceptance = facts.acceptance
     lookup = facts.speculation.drafts_every_step is False
@@ -175,7 +179,10 @@ def _alone_sentence(facts: Facts, has_baseline: bool, limiter: str, because: str
         parts.append(f"cycle {facts.cycle.total_ms.value:.1f} ms{at}")
     if not parts:
         what = "log shows no decode window" if facts.trace is None else "inputs show no whole cycle"
-        return f"The {what} to judge: nothing can be said about speed."
+        told = next((f" {f.title}." for f in findings if f.severity is not Severity.INFO), "")
+        if facts.collective_times is not None:
+            told += f" {facts.collective_times.verdict}"
+        return f"The {what} to judge: nothing can be said about speed.{told}"
     text = "; ".join(parts)
     text = text[0].upper() + text[1:] + "."
     words = {

@@ -29,6 +29,8 @@ MARKS = (
     "   sum",
     "  none",
     "_perf",
+    "Self CUDA",
+    "Self XPU",
     '"output_throughput"',
     '"output_token_throughput"',
     '"step_time"',

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from traceana_parsers.bench.collective_grid import collectives
 from traceana_parsers.bench.grid import Grid
 from traceana_parsers.bench.grid_read import Fact, read_grid
+from traceana_parsers.bench.kernel_grid import KernelTables
 from traceana_parsers.bench.rows import Point, Rows
 from traceana_parsers.interface import FileReport, Question
 
@@ -25,8 +26,9 @@ Key = tuple[object, ...]
 class Page:
     """Takes the tables of a text in order; `end` adds their points."""
 
-    def __init__(self, rows: Rows, answers: Mapping[str, str]) -> None:
+    def __init__(self, rows: Rows, answers: Mapping[str, str], kernels: KernelTables | None = None) -> None:
         self._rows = rows
+        self._kernels = kernels
         self._answers = answers
         self._facts: dict[Key, list[Fact]] = {}
         self._count = self._tables = 0
@@ -37,7 +39,7 @@ class Page:
 
     def add(self, grid: Grid) -> None:
         """Reads one table."""
-        if collectives(grid, self._rows):
+        if (self._kernels is not None and self._kernels.add(grid)) or collectives(grid, self._rows):
             return
         self._tables += 1
         one_batch = _is_one_batch(grid)

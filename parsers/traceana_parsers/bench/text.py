@@ -7,11 +7,13 @@ from typing import Protocol
 
 from traceana_parsers.bench.grid import Grids
 from traceana_parsers.bench.json_lines import JsonLines
+from traceana_parsers.bench.kernel_grid import KernelTables
 from traceana_parsers.bench.nccl_tests import NcclTests
 from traceana_parsers.bench.page import Page
 from traceana_parsers.bench.printed import OneBatch, ServingBlock, SpeculativeLines
 from traceana_parsers.bench.rows import Rows
 from traceana_parsers.bench.run_list import RunList
+from traceana_parsers.bench.torch_table import TorchTable
 from traceana_parsers.bench.trtllm import TrtllmBlock
 from traceana_parsers.interface import FileReport, Sink
 from traceana_parsers.sources import Block
@@ -43,12 +45,11 @@ class TextBench:
 
     def __init__(self, sink: Sink, file_id: int, answers: Mapping[str, str]) -> None:
         self._rows = Rows(sink, file_id)
-        self._page = Page(self._rows, answers)
+        self._kernels = KernelTables(sink, file_id)
+        self._page = Page(self._rows, answers, self._kernels)
         self._grids = Grids(self._page.add)
-        self._readers: tuple[Lines, ...] = tuple(
-            make(self._rows)
-            for make in (ServingBlock, OneBatch, SpeculativeLines, TrtllmBlock, RunList, NcclTests, JsonLines)
-        )
+        readers = (ServingBlock, OneBatch, SpeculativeLines, TrtllmBlock, RunList, NcclTests, JsonLines)
+        self._readers: tuple[Lines, ...] = (*(make(self._rows) for make in readers), TorchTable(self._kernels))
         self._taken = 0
 
     @property
@@ -88,6 +89,9 @@ class TextBench:
         self._page.end()
         self._rows.flush()
         tools = self._rows.tools
+        if self._kernels.count:
+            tools["kernel_table"] += self._kernels.count
+        self._kernels.end()
         if tools:
             tool = tools.most_common(1)[0][0]
             report.format = tool if report.format == "unknown" else f"{report.format} + {tool}"

@@ -110,14 +110,23 @@ EVENTS: tuple[PatternGrammar, ...] = (
         f"{_L}P2P is disabled between connected GPUs 3 and 0. You can repress this message with NCCL_IGNORE_DISABLED_P2P=1.",
         {"subject": "3 and 0"},
     ),
-    _n(
-        "pattern",
-        "Pattern ",
-        r"Pattern (?P<pattern>[0-9]+), crossNic [0-9]+, nChannels (?P<channels>[0-9]+), bw (?P<value>[0-9.]+)/(?P<inter>[0-9.]+), "
-        r"type (?P<subject>[A-Z0-9]+)/[A-Z0-9]+",
-        f"{_L}Pattern 4, crossNic 0, nChannels 2, bw 0.100000/0.100000, type SYS/SYS, sameChannels 1",
-        {"value": 0.1, "channels": "2", "subject": "SYS"},
+    PatternGrammar(
+        name="pattern",
+        engine="nccl",
+        anchor="Pattern ",
+        # quoted lines often come without the head, and with the middle cut out
+        pattern=r"(?:(?P<host>[0-9A-Za-z_.-]+):(?P<os_pid>[0-9]+):[0-9]+ )?(?:\[(?P<dev>[0-9]+)\] )?(?:NCCL INFO +)?"
+        r"Pattern (?P<pattern>[0-9]+)\b(?:, crossNic [0-9]+, nChannels (?P<channels>[0-9]+),)?[ .…,]*"
+        r"bw (?P<value>[0-9.]+)/(?P<inter>[0-9.]+), type (?P<subject>[A-Z0-9]+)/[A-Z0-9]+",
+        kind="nccl_pattern",
         optional=True,
+        examples=(
+            Example(
+                f"{_L}Pattern 4, crossNic 0, nChannels 2, bw 0.100000/0.100000, type SYS/SYS, sameChannels 1",
+                {"value": 0.1, "channels": "2", "subject": "SYS"},
+            ),
+            Example("Pattern 1 ... bw 0.2/0.2, type SYS/SYS", {"value": 0.2, "subject": "SYS"}),
+        ),
     ),
     _n(
         "coll_channels",

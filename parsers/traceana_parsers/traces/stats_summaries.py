@@ -19,7 +19,7 @@ _CALL = r"^(?:cuda|cu[A-Z]|hip)"  # the OS runtime summary has the columns of th
 _NO_RANGE = "(none)"
 _ROWS = 4_096
 _MOST = 1 << 53  # ns (104 days) or times: more is damage, and sums of it would not fit
-_FIGURES = ("instances", "total_ns", "avg_ns", "med_ns", "min_ns", "max_ns", "std_ns")
+_FIGURES = ("instances", "total_ns", "avg_ns", "med_ns", "min_ns", "max_ns", "std_ns", "share")
 _SUM = ("Total Time", "Avg", "Med", "Min", "Max", "StdDev")
 
 
@@ -99,6 +99,7 @@ class Summaries:
             length.min().alias("min_ns"),
             length.max().alias("max_ns"),
             length.std().alias("std_ns"),
+            pl.lit(None, pl.Float64).alias("share"),
             pl.col("gpu_ops").sum(),
         )
         self._keep("range_gpu", (1, ""), rows.with_columns(pl.lit(None, pl.String).alias("within")))
@@ -166,9 +167,10 @@ def _rows(section: Section, form: _Form) -> pl.DataFrame:
             "min_ns": least.round().cast(pl.Int64, strict=False),
             "max_ns": most.round().cast(pl.Int64, strict=False),
             "std_ns": deviation,
+            "share": section.number("Time") / 100 if form.kind == "kernel" else None,
             "gpu_ops": section.integer("Total GPU Ops"),
         },
-        schema_overrides={"within": pl.String},
+        schema_overrides={"within": pl.String, "share": pl.Float64},
     )
     if section.report.kind == "gpu_sum":
         frame = frame.filter(section.text("Category") == _CATEGORIES[form.kind])
@@ -211,6 +213,7 @@ def _by_name(rows: pl.DataFrame) -> pl.DataFrame:
         .when(n.sum() > 1)
         .then((squares / (n.sum() - 1)).sqrt())
         .alias("std_ns"),
+        pl.when(pl.col("share").is_not_null().any()).then(pl.col("share").sum()).alias("share"),
         pl.when(pl.col("gpu_ops").is_not_null().any()).then(pl.col("gpu_ops").sum()).alias("gpu_ops"),
     )
     return made.sort("total_ns", descending=True, maintain_order=True)

@@ -1,0 +1,71 @@
+"""PyTorch's printed profile (`key_averages().table()`, vLLM's profiler_out.txt): its GPU kernels, summed by name.
+
+Operators carry the time of the kernels they launch, so only rows without CPU time are kernels: counting both would
+count a kernel twice. A profile without a GPU has no such columns and is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from traceana_parsers.bench.kernel_grid import KernelTables, share_of, time_ns
+
+_GAP = re.compile(r"\s{2,}")
+_RULE = re.compile(r"\s*-{3,}(?:\s+-{3,})*\s*$")
+_DEVICE = ("Self CUDA", "Self XPU", "Self PrivateUse1")
+_HOST = ("CPU total", "Self CPU")
+
+
+class TorchTable:
+    """Reads such a table line by line."""
+
+    marks = ("Self CUDA", "Self XPU")
+
+    def __init__(self, kernels: KernelTables) -> None:
+        self._kernels = kernels
+        self._columns: list[str] = []
+        self._device = ""
+
+    @property
+    def open(self) -> bool:
+        """True inside a table."""
+        return bool(self._columns)
+
+    def line(self, text: str, number: int, offset: int) -> bool:
+        """Takes a line; True when it belongs to the table."""
+        if not self._columns:
+            return self._begin(text)
+        if _RULE.match(text):
+            return True
+        cells = _GAP.split(text.strip())
+        if len(cells) != len(self._columns):
+            self.end()
+            return False
+        row = dict(zip(self._columns, cells, strict=True))
+        if (made := self._row(row)) is not None:
+            self._kernels.take([made])
+        return True
+
+    def end(self) -> None:
+        """The table has ended."""
+        self._columns = []
+
+    def _begin(self, text: str) -> bool:
+        cells = _GAP.split(text.strip())
+        device = next((name for name in _DEVICE if name in cells), None)
+        if device is None or cells[0] != "Name" or "# of Calls" not in cells:
+            return False
+        self._columns, self._device = cells, device
+        return True
+
+    def _row(self, row: dict[str, str]) -> dict[str, Any] | None:
+        """A kernel; None for an operator, a call or an annotation."""
+        if any((time_ns(row.get(name, "")) or 0.0) > 0 for name in _HOST):
+            return None
+        total, calls = time_ns(row[self._device]), row["# of Calls"]
+        if not total or not calls.isdecimal() or int(calls) < 1:
+            return None
+        share = share_of(row.get(f"{self._device} %", ""))
+        n = int(calls[:15])
+        return {"name": row["Name"], "instances": n, "total_ns": round(total), "avg_ns": total / n, "share": share}
