@@ -60,10 +60,12 @@ def with_trace(wall: Diagnosis, **changes: object) -> Diagnosis:
 
 
 def test_captures_of_sums_show_time_by_category_and_never_add_up(wall: Diagnosis) -> None:
-    uneven = CollectiveSum("all_reduce", "ncclDevKernel_AllReduce", 1_220, 0.095, 0.03, 0.02, 3.0, "wait-inclusive")
+    uneven = CollectiveSum(
+        "all_reduce", "ncclDevKernel_AllReduce", "nccl", 1_220, 0.095, 0.03, 0.02, 3.0, "wait-inclusive"
+    )
     sums = (
-        TraceSums("a/decode.csv", 1_000, 12.5, {"gemm": 0.75, "communication": 0.25}, (uneven,)),
-        TraceSums("a/prefill.csv", 10, 2.5, {"gemm": 1.0}),
+        TraceSums("a/decode.csv", 1_000, 12.5, 12.5, {"gemm": 0.75, "communication": 0.25}, (uneven,)),
+        TraceSums("a/prefill.csv", 10, 2.5, 2.5, {"gemm": 1.0}),
     )
     alone = with_trace(
         wall, phases=(), whole=(), cycles=0, cycle=None, comm=(), instances=0, skew="inconclusive", late=()

@@ -228,7 +228,7 @@ def test_a_matrix_that_rises_with_users_and_with_context_is_no_throughput(tmp_pa
 
 def test_tables_of_other_things_give_nothing_and_ask_nothing(tmp_path: Path) -> None:
     text = (
-        table("Kernel | Count | Total (ms)", "gemm | 5 | 1.2", "attn | 6 | 3.4") + "\n" + table("Day | Rain", "1 | 2")
+        table("Fruit | Count | Total (kg)", "apple | 5 | 1.2", "pear | 6 | 3.4") + "\n" + table("Day | Rain", "1 | 2")
     )
     read = got(tmp_path, text)
     assert (read.rows(), read.report.questions, read.report.format) == ([], [], "unknown")
