@@ -76,7 +76,7 @@ def test_captures_of_sums_show_time_by_category_and_never_add_up(wall: Diagnosis
     assert "2 captures of sums, without the time of any event" in shown
     assert "decode  prefill" in shown
     assert "75 %    100 %" in shown
-    assert "1,220 all-reduces of mean 95.0 us, median 30.0 us, 20.0 us to 3,000 us: very uneven" in shown
+    assert "1,220 all-reduces by NCCL of mean 95.0 us, median 30.0 us, 20.0 us to 3,000 us: very uneven" in shown
     assert "Trace cycle" not in shown and "Whole trace" not in shown
 
 
