@@ -151,8 +151,20 @@ def test_the_cost_of_the_wrong_flag_is_sized_from_the_baseline() -> None:
     assert explains.provenance is Provenance.DERIVED
 
 
-def test_a_third_of_the_lines_at_1_00_is_not_the_flag() -> None:
-    assert isinstance(acc001.check(rejected(30, 10, method="EAGLE", draft="org/eagle3"), None), Clear)
+def with_third_at_one(mean: float, draft: str = "org/eagle3") -> Facts:
+    facts = rejected(30, 10, method="EAGLE", draft=draft)
+    return replace(facts, acceptance=replace(facts.acceptance, accept_length=fact(mean, 10)))
+
+
+def test_drafts_that_are_right_by_chance_leave_the_flag_the_cause() -> None:
+    finding = found(acc001.check(with_third_at_one(1.01), None))
+    assert finding.title.startswith("Accept length is 1.01 over 30 stats lines")
+    assert (finding.confidence, finding.rivals) == (Confidence.MEDIUM, ("ACC002",))
+
+
+@pytest.mark.parametrize("facts", [with_third_at_one(1.4), with_third_at_one(1.01, "org/eagle2")])
+def test_a_live_drafter_or_another_draft_is_not_the_flag(facts: Facts) -> None:
+    assert isinstance(acc001.check(facts, None), Clear)
 
 
 # speculation that is off on purpose -----------------------------------------------------------------------------------
