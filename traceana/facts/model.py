@@ -321,13 +321,18 @@ class GraphFacts:
 
 @dataclass(frozen=True, slots=True)
 class Retraction:
-    """One KV-pool-full event with the throughput of the windows before and after it (same stream)."""
+    """One KV-pool-full event with the throughput of the windows before and after it (same stream).
+
+    `best_after_tps` is the best that it held for three windows of the `n_after` looked at, other events among them.
+    """
 
     ts: datetime | None
     retracted: int | None
     before_tps: float | None
     after_tps: float | None
     evidence: Evidence
+    best_after_tps: float | None = None
+    n_after: int = 0
 
 
 @dataclass(frozen=True, slots=True)
