@@ -159,9 +159,11 @@ def capacity(**fields: Any) -> Capacity:
     return Capacity(**fields)
 
 
-def retraction(before: float | None, after: float | None, line: int = 60) -> Retraction:
-    """One retraction line with the throughput around it."""
-    return Retraction(None, 1, before, after, at(line))
+def retraction(
+    before: float | None, after: float | None, line: int = 60, best: float | None = None, n_after: int = 20
+) -> Retraction:
+    """One retraction line with the throughput around it; `best` is what it came back to for a while."""
+    return Retraction(None, 1, before, after, at(line), best, n_after if after is not None else 0)
 
 
 def stability(cv: float | None = 0.03, n: int = 40, **fields: Any) -> Stability:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.rules.builders import at, drafting, drivers, fact, level, run, stability
-from traceana.facts.model import Facts, Provenance
+from traceana.facts.model import Facts, Provenance, Trend
 from traceana.rules import (
     acc001_eagle_flag_with_eagle3_draft as acc001,
 )
@@ -60,7 +60,7 @@ def healthy() -> Facts:
         engine="vllm",
         acceptance={"per_position": fact((0.8, 0.5, 0.3)), "drafted": 40_000, "accepted": 21_000},
         drivers=drivers(0.9, 0.05),
-        stability=stability(accept_trend_per_hour=-0.01),
+        stability=stability(accept_trend=Trend(-0.01, 0.001, 120)),
     )
 
 
@@ -151,8 +151,20 @@ def test_the_cost_of_the_wrong_flag_is_sized_from_the_baseline() -> None:
     assert explains.provenance is Provenance.DERIVED
 
 
-def test_a_third_of_the_lines_at_1_00_is_not_the_flag() -> None:
-    assert isinstance(acc001.check(rejected(30, 10, method="EAGLE", draft="org/eagle3"), None), Clear)
+def with_third_at_one(mean: float, draft: str = "org/eagle3") -> Facts:
+    facts = rejected(30, 10, method="EAGLE", draft=draft)
+    return replace(facts, acceptance=replace(facts.acceptance, accept_length=fact(mean, 10)))
+
+
+def test_drafts_that_are_right_by_chance_leave_the_flag_the_cause() -> None:
+    finding = found(acc001.check(with_third_at_one(1.01), None))
+    assert finding.title.startswith("Accept length is 1.01 over 30 stats lines")
+    assert (finding.confidence, finding.rivals) == (Confidence.MEDIUM, ("ACC002",))
+
+
+@pytest.mark.parametrize("facts", [with_third_at_one(1.4), with_third_at_one(1.01, "org/eagle2")])
+def test_a_live_drafter_or_another_draft_is_not_the_flag(facts: Facts) -> None:
+    assert isinstance(acc001.check(facts, None), Clear)
 
 
 # speculation that is off on purpose -----------------------------------------------------------------------------------
@@ -439,15 +451,17 @@ def test_a_drafter_that_drafts_every_step_is_not_judged_by_coverage() -> None:
 # ACC006 -------------------------------------------------------------------------------------------------------------
 
 
-def drift(per_hour: float | None, span_s: float = 7_200.0, n: int = 120) -> Facts:
+def drift(per_hour: float | None, span_s: float = 7_200.0, n: int = 120, error: float = 0.005) -> Facts:
     return drafting(
-        level(8, 30.0, 2.3, k=3, n=n), span_s=span_s, stability=stability(n=n, accept_trend_per_hour=per_hour)
+        level(8, 30.0, 2.3, k=3, n=n),
+        span_s=span_s,
+        stability=stability(n=n, accept_trend=None if per_hour is None else Trend(per_hour, error, n)),
     )
 
 
 def test_acceptance_that_decays_over_hours_is_seen() -> None:
     finding = found(acc006.check(drift(-0.08), None))
-    assert "fell by 8.0 % per hour over 2.0 h (120 steady windows)" in finding.title
+    assert "fell by 8.0 % per hour over 2.0 h (120 windows)" in finding.title
     assert finding.confidence is Confidence.LOW
 
 
@@ -457,6 +471,10 @@ def test_a_decay_that_lost_a_third_is_medium() -> None:
 
 def test_acceptance_that_holds_for_hours_is_clear() -> None:
     assert isinstance(acc006.check(drift(-0.02), None), Clear)
+
+
+def test_a_fall_within_the_scatter_of_the_windows_is_clear() -> None:
+    assert isinstance(acc006.check(drift(-0.08, error=0.03), None), Clear)
 
 
 @pytest.mark.parametrize("span_s", [900.0, 3_000.0])

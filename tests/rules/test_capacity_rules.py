@@ -121,6 +121,24 @@ def test_the_last_of_several_retractions_decides() -> None:
     assert "at 2 retractions" in found(cap002.check(serving(retractions=lost), None)).title
 
 
+def test_throughput_that_came_back_between_retractions_is_clear() -> None:
+    again = (retraction(430.0, 250.0, 60, best=410.0), retraction(430.0, 250.0, 90, best=415.0, n_after=12))
+    assert isinstance(cap002.check(serving(retractions=again), None), Clear)
+
+
+def test_a_log_that_ends_at_the_last_retraction_tells_by_the_one_before() -> None:
+    cut = (retraction(430.0, 250.0, 60, best=410.0), retraction(430.0, 90.0, 90, n_after=1))
+    assert isinstance(cap002.check(serving(retractions=cut), None), Clear)
+    lost = (retraction(430.0, 30.0, 60, best=38.0), retraction(30.0, None, 90))
+    assert isinstance(cap002.check(serving(retractions=lost), None), Finding)
+
+
+def test_retractions_that_the_full_pool_names_are_not_told_twice() -> None:
+    outcome = cap002.check(serving(windows_full=4, retractions=(retraction(429.5, None),)), None)
+    assert isinstance(outcome, CannotTell)
+    assert "too few windows after 1 retraction" in outcome.reason
+
+
 @pytest.mark.parametrize(("before", "after", "word"), [(429.5, None, "after"), (None, None, "before")])
 def test_a_log_that_ends_at_the_retraction_claims_no_loss(before: float | None, after: float | None, word: str) -> None:
     finding = found(cap002.check(serving(retractions=(retraction(before, after),)), None))

@@ -257,9 +257,10 @@ def test_a_run_without_speculation_can_have_a_cliff() -> None:
         (28.0, 36.0, 50.0, 70.0, 100.0, 140.0),
         (10.0, 16.0, 26.0, 50.0, 80.0, 140.0),
         (10.0, 14.8, 22.0, 42.0, 62.0, 90.0),
-        (20.0, 21.0, 22.0, 37.0, 39.0, 41.0),
+        (20.0, 21.0, 22.0, 30.0, 32.0, 34.0),
+        (20.0, 20.5, 22.0, 36.0, 70.0, 140.0),
     ],
-    ids=["smooth", "linear", "steady growth", "dear below as well", "little contrast", "a step of 1.7x"],
+    ids=["smooth", "linear", "steady growth", "dear below as well", "little contrast", "a step of 1.36x", "a knee"],
 )
 def test_growth_without_a_jump_is_no_cliff(cycles: tuple[float, ...]) -> None:
     assert isinstance(cyc004.check(with_mtp(cycles), None), Clear)
@@ -274,9 +275,59 @@ def test_a_cycle_that_grows_no_more_than_its_tokens_may_be_bound_by_compute() ->
     assert sum("compute bound" in rival for rival in finding.rivals) == 1
 
 
-def test_sizes_far_apart_show_no_cliff() -> None:
-    facts = drafting(level(1, 20.0, 2.5, k=3), level(2, 22.0, 2.5, k=3), level(8, 50.0, 2.5, k=3))
-    assert isinstance(cyc004.check(facts, None), Clear)
+@pytest.mark.parametrize(
+    ("baseline", "sure"), [(None, Confidence.LOW), ((18.0, 18.4, 19.0, 33.0, 34.0), Confidence.MEDIUM)]
+)
+def test_a_smaller_step_over_flat_sizes_is_named_with_less_confidence(
+    baseline: tuple[float, ...] | None, sure: Confidence
+) -> None:
+    plain = None if baseline is None else run(*(level(4 << i, step) for i, step in enumerate(baseline)))
+    finding = found(cyc004.check(with_mtp((20.0, 21.0, 22.0, 37.0, 39.0, 41.0)), plain))
+    assert (finding.severity, finding.confidence) == (Severity.WARNING, sure)
+    assert "step and not the knee" in finding.why
+
+
+def test_a_cost_that_bends_before_its_largest_size_is_no_cliff_yet() -> None:
+    facts = drafting(*(level(r, c, 2.2, k=2) for r, c in ((4, 18.0), (16, 24.0), (40, 53.0))))
+    outcome = cyc004.check(facts, None)
+    assert isinstance(outcome, CannotTell)
+    assert "hold 80 running" in outcome.capture
+
+
+def test_a_smaller_step_within_the_scatter_of_the_windows_is_no_cliff() -> None:
+    levels = [level(r, c, 2.6, k=3) for r, c in ((1, 20.0), (2, 21.0), (4, 22.0), (8, 37.0), (16, 39.0))]
+    levels[3] = replace(levels[3], cycle_ms=spread(37.0, 5, 0.5))
+    assert isinstance(cyc004.check(drafting(*levels), None), Clear)
+
+
+def test_a_load_that_is_never_free_of_prefill_bounds_the_cycle_below_a_cliff() -> None:
+    mixed = replace(level(4, 23.0, 2.6, k=3, n=0), cycle_ms=None, cycle_bound_ms=23.0)
+    facts = drafting(level(1, 20.0, 2.6, k=3), level(2, 21.0, 2.6, k=3), mixed, level(8, 50.0, 2.6, k=3))
+    assert "A forward of 32 tokens costs 2.17x one of 16" in found(cyc004.check(facts, None)).title
+
+
+def test_a_load_that_is_never_free_of_prefill_shows_no_cliff_at_itself() -> None:
+    mixed = replace(level(8, 50.0, 2.6, k=3, n=0), cycle_ms=None, cycle_bound_ms=50.0)
+    facts = drafting(*(level(r, c, 2.6, k=3) for r, c in ((1, 20.0), (2, 21.0), (4, 22.0))), mixed)
+    outcome = cyc004.check(facts, None)
+    assert isinstance(outcome, CannotTell)
+    assert "hold 8 running" in outcome.capture
+
+
+@pytest.mark.parametrize(
+    ("loads", "ask"),
+    [
+        (((1, 20.0), (2, 22.0), (8, 50.0)), "hold loads between 2 and 8 running"),
+        (((2, 20.0), (4, 38.0), (8, 40.0)), "hold half of 2 running requests"),
+        (((1, 20.0), (2, 38.0), (4, 40.0)), "fewer draft tokens"),
+    ],
+)
+def test_a_growth_that_could_hide_a_cliff_names_the_load_to_hold(
+    loads: tuple[tuple[int, float], ...], ask: str
+) -> None:
+    outcome = cyc004.check(drafting(*(level(r, c, 2.5, k=3) for r, c in loads)), None)
+    assert isinstance(outcome, CannotTell)
+    assert ask in outcome.capture
 
 
 def test_one_slow_load_among_faster_ones_is_no_cliff() -> None:
@@ -289,9 +340,11 @@ def test_loads_close_to_each_other_do_not_hide_a_cliff() -> None:
     assert "A forward of 20 tokens costs 2.41x one of 16" in found(cyc004.check(facts, None)).title
 
 
-def test_a_single_window_above_is_no_cliff() -> None:
+def test_a_single_window_above_cannot_tell_a_cliff() -> None:
     facts = drafting(level(1, 20.0, 2.5, k=3), level(2, 22.0, 2.5, k=3), level(4, 60.0, 2.5, k=3, n=1))
-    assert isinstance(cyc004.check(facts, None), Clear)
+    outcome = cyc004.check(facts, None)
+    assert isinstance(outcome, CannotTell)
+    assert "hold 4 running" in outcome.capture
 
 
 def test_leaving_the_graph_ladder_is_not_called_a_cliff() -> None:

@@ -33,7 +33,7 @@ def test_the_table_names_rules_and_symptoms_that_exist():
     codes = {rule.code for rule in rules()}
     keys = {row.key for row in symptom_rows()}
     for row in symptom_rows():
-        assert set(row.shown_by) <= codes
+        assert {*row.shown_by, *row.doubted_by} <= codes
     for cause in cause_rows():
         assert {cause.code, *cause.excludes, *cause.seen_in} <= codes
         assert cause.symptoms

@@ -44,7 +44,7 @@ def drafting_lines(decode: pl.DataFrame, spec: pl.DataFrame) -> bool:
 
 
 def sglang(windows: pl.DataFrame, spec: Speculation, version: str | None, where: Locator) -> Acceptance:
-    """Acceptance of SGLang windows: the mean over steady windows, weighted by running requests."""
+    """Acceptance of SGLang windows: the mean over windows that count drafts alone, weighted by running requests."""
     import polars as pl
 
     drafting = windows.filter(pl.col("printed_length").is_not_null())
@@ -54,9 +54,9 @@ def sglang(windows: pl.DataFrame, spec: Speculation, version: str | None, where:
                 reason="no Decode batch line prints `accept len`: the run does not speculate, or too short"
             )
         )
-    used = drafting.filter(pl.col("steady")) if drafting["steady"].any() else drafting
+    used = drafting.filter("drafts_only") if drafting["drafts_only"].any() else drafting
     length = _weighted(used, "printed_length")
-    rate = mean_of(used, "printed_rate")
+    rate = _weighted(used, "printed_rate")
     width = spec.num_draft_tokens.value
     tree = (spec.topk.value or 1) > 1
     evidence = where.spans(used)

@@ -64,8 +64,17 @@ def build(tables: Tables) -> Facts:
     width = acceptance.inferred_width(decode) or timers.width
     spec = settings.speculation(found, events, drafting, decode.height > 0, width, where)
     starts = events.filter(events["kind"] == "ready")
+    interval = found.value("decode_log_interval")
     view, earned, spec, newest_first = _windows(
-        engine, decode, prefill, spec_rows, starts, spec, who.version.value, where
+        engine,
+        decode,
+        prefill,
+        spec_rows,
+        starts,
+        spec,
+        who.version.value,
+        interval if isinstance(interval, int) else None,
+        where,
     )
     if not earned.accept_length.known:
         earned = acceptance.from_timers(cycle_rows, spec, where) or earned
@@ -167,6 +176,7 @@ def _windows(
     starts: pl.DataFrame,
     spec: Speculation,
     version: str | None,
+    interval: int | None,
     where: locate.Locator,
 ) -> tuple[pl.DataFrame, Acceptance, Speculation, bool]:
     """Windows in time order, what drafting earns, the settings as the windows show them, and whether a file was pasted
@@ -187,6 +197,6 @@ def _windows(
             return view.select(windows.COLUMNS), acceptance_counts.llamacpp(spec_rows, where), spec, turned
         earned = acceptance_counts.vllm(view, spec_rows, spec, bonus, words, where)
     else:
-        view = windows.sglang(rows, prefill, starts, speculating)
+        view = windows.sglang(rows, prefill, starts, speculating, interval)
         earned = acceptance.sglang(view, spec, version, where)
     return view.select(windows.COLUMNS), earned, spec, turned

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 FULL = 0.95  # share of the KV pool from which a window counts as full
 _AROUND = 20  # windows looked at before and after a retraction
+_RECOVERY = 100  # windows after it in which throughput may come back
+_HELD = 3  # windows that it must hold to have come back
 _DRIP_SEQS = 5  # a prefill of so few requests while many queue
 _DRIP_QUEUE = 10
 _MOST_RETRACTIONS = 50
@@ -102,7 +104,7 @@ def _preempted(events: pl.DataFrame, metrics: pl.DataFrame) -> int | None:
 
 
 def _retractions(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> tuple[Retraction, ...]:
-    """Each event with the median throughput of the windows before and after it, until the next event."""
+    """Each event with the median throughput of the windows before and after it, and the best that came back."""
     import polars as pl
 
     found: list[Retraction] = []
@@ -113,14 +115,18 @@ def _retractions(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) ->
         here = (stream["file_id"] < row["file_id"]) | (
             (stream["file_id"] == row["file_id"]) & (stream["line"] < row["line"])
         )
-        before, after = stream.filter(here), stream.filter(~here)
+        before, after = stream.filter(here), stream.filter(~here).slice(1)  # the first holds the event itself
+        recovery = after.head(_RECOVERY)
+        best: Any = recovery["gen_tps"].rolling_median(_HELD).max()
         found.append(
             Retraction(
                 ts=row["ts"],
                 retracted=int(row["value"]) if row["value"] is not None else None,
                 before_tps=_median(before.tail(_AROUND)),
-                after_tps=_median(after.slice(1).head(_AROUND)) if after.height > 1 else None,
+                after_tps=_median(after.head(_AROUND)),
                 evidence=where.at(row),
+                best_after_tps=best if isinstance(best, float) else None,
+                n_after=recovery.height,
             )
         )
     return tuple(found)

@@ -322,13 +322,18 @@ class GraphFacts:
 
 @dataclass(frozen=True, slots=True)
 class Retraction:
-    """One KV-pool-full event with the throughput of the windows before and after it (same stream)."""
+    """One KV-pool-full event with the throughput of the windows before and after it (same stream).
+
+    `best_after_tps` is the best that it held for three windows of the `n_after` looked at, other events among them.
+    """
 
     ts: datetime | None
     retracted: int | None
     before_tps: float | None
     after_tps: float | None
     evidence: Evidence
+    best_after_tps: float | None = None
+    n_after: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,14 +485,26 @@ class Flush:
 
 
 @dataclass(frozen=True, slots=True)
+class Trend:
+    """A straight line through a quantity over time: relative change per hour, its standard error, and the windows."""
+
+    per_hour: float
+    error: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stability:
-    """Spread, trend and step changes of steady throughput within the regime with the most windows."""
+    """Spread, trend and step changes of steady throughput within the regime with the most windows.
+
+    `accept_trend` is over the windows whose accept length counts drafts alone, steady or not, at the commonest load.
+    """
 
     running: int | None = None
     n: int = 0
     cv: float | None = None  # standard deviation / mean
     trend_per_hour: float | None = None  # relative change of gen_tps per hour
-    accept_trend_per_hour: float | None = None
+    accept_trend: Trend | None = None
     step_change: tuple[float, float, Evidence] | None = None  # mean before, mean after, first window after
     jit_stalls: int = 0
     jit_evidence: tuple[Evidence, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from traceana.facts.locate import Locator, seconds_between, spread
@@ -55,7 +56,7 @@ def _regime(level: int, group: pl.DataFrame, k: int | None, where: Locator) -> R
     if throughput is None:
         return None
     graph = used["cuda_graph"].drop_nulls()
-    context = steady.filter(pl.col("tokens") > 0).select((pl.col("tokens") / pl.col("running")).alias("c"))["c"]
+    context = used.filter(pl.col("tokens") > 0).select((pl.col("tokens") / pl.col("running")).alias("c"))["c"]
     bound = None if steady.height else spread(group.filter(pl.col("reason").is_in(MIXED))["cycle_ms"])
     queued = group["queued"].max()
     usage = group["token_usage"].max()
@@ -78,20 +79,38 @@ def _regime(level: int, group: pl.DataFrame, k: int | None, where: Locator) -> R
 
 
 def context_regimes(windows: pl.DataFrame, k: int | None, where: Locator) -> tuple[Regime, ...]:
-    """Regimes by KV tokens per request (powers of two) at the load with most steady windows; () below two bins."""
+    """Regimes by KV tokens per request (powers of two) at the load with most steady windows; () below two bins.
+
+    Their accept length is that of all windows in which it counts drafts alone, steady or not.
+    """
     import polars as pl
 
-    steady = windows.filter(pl.col("steady") & (pl.col("tokens") > 0) & (pl.col("running") > 0))
-    if not steady.height:
+    told = windows.filter(
+        (pl.col("steady") | pl.col("drafts_only"))
+        & (pl.col("tokens") > 0)
+        & (pl.col("running") > 0)
+        & (pl.col("gen_tps") > 0)
+    )
+    if not told.height:
         return ()
-    level = steady["level"].mode().max()
-    at = steady.filter(pl.col("level") == level).with_columns((pl.col("tokens") / pl.col("running")).alias("context"))
+    steady = told.filter("steady")
+    level = (steady if steady.height else told)["level"].mode().max()
+    at = told.filter(pl.col("level") == level).with_columns((pl.col("tokens") / pl.col("running")).alias("context"))
     bins = at.with_columns(pl.col("context").clip(lower_bound=1024).log(2).floor().alias("bin"))
     found = []
     for _, group in bins.group_by("bin"):
         made = _regime(int(str(level)), group, k, where) if group.height >= 3 else None
         if made is not None:
-            found.append(made)
+            length = spread(group.filter("drafts_only")["accept_length"])
+            context = spread(group["context"])
+            found.append(
+                replace(
+                    made,
+                    accept_length=length,
+                    tokens_per_cycle=length or made.tokens_per_cycle,
+                    context_tokens=context if length is not None else made.context_tokens,
+                )
+            )
     found.sort(key=lambda r: r.context_tokens.median if r.context_tokens else 0.0)
     return tuple(found) if len(found) > 1 else ()
 

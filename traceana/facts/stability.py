@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from traceana.facts.events import of_kind, rows
 from traceana.facts.locate import Locator
-from traceana.facts.model import Evidence, Flush, Stability
+from traceana.facts.model import Evidence, Flush, Stability, Trend
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,6 +30,7 @@ def stability(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> St
         jit_evidence=tuple(where.at(r) for r in rows(jit.head(3))),
         eplb_then_drop=_eplb(windows, events, where),
         flushes=_flushes(windows, events, where),
+        accept_trend=_accept_trend(windows),
     )
     steady = windows.filter(pl.col("steady") & (pl.col("gen_tps") > 0))
     if steady.height < 2:
@@ -37,21 +39,27 @@ def stability(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> St
     at = steady.filter(pl.col("level") == level).sort("seq")
     mean, deviation = at["gen_tps"].mean(), at["gen_tps"].std()
     cv = deviation / mean if isinstance(deviation, float) and isinstance(mean, float) and mean else None
-    return Stability(
+    trend = _trend(at, "gen_tps")
+    return replace(
+        base,
         running=int(level) if isinstance(level, int) else None,
         n=at.height,
         cv=cv,
-        trend_per_hour=_trend(at, "gen_tps"),
-        accept_trend_per_hour=_trend(at, "accept_length"),
+        trend_per_hour=trend.per_hour if trend is not None else None,
         step_change=_step(at, where),
-        jit_stalls=base.jit_stalls,
-        jit_evidence=base.jit_evidence,
-        eplb_then_drop=base.eplb_then_drop,
-        flushes=base.flushes,
     )
 
 
-def _trend(at: pl.DataFrame, column: str) -> float | None:
+def _accept_trend(windows: pl.DataFrame) -> Trend | None:
+    import polars as pl
+
+    counted = windows.filter(pl.col("drafts_only") & (pl.col("running") > 0))
+    if not counted.height:
+        return None
+    return _trend(counted.filter(pl.col("level") == counted["level"].mode().max()), "accept_length")
+
+
+def _trend(at: pl.DataFrame, column: str) -> Trend | None:
     """Relative change per hour by least squares; None under 10 windows or an hour's tenth."""
     import polars as pl
 
@@ -65,8 +73,12 @@ def _trend(at: pl.DataFrame, column: str) -> float | None:
     hours, mean = frame["hours"], frame["value"].mean()
     if not isinstance(mean, float) or mean == 0 or (hours.max() or 0) < 0.1:  # type: ignore[operator]
         return None
-    slope = frame.select(pl.cov("hours", "value") / pl.col("hours").var()).item()
-    return float(slope) / mean if slope is not None and math.isfinite(slope) else None
+    n, slope = frame.height, frame.select(pl.cov("hours", "value") / pl.col("hours").var()).item()
+    if slope is None or not math.isfinite(slope):
+        return None
+    rest = frame.select((pl.col("value") - slope * pl.col("hours")).var() * (n - 1) / (n - 2)).item()
+    error = math.sqrt(rest / frame.select(pl.col("hours").var() * (n - 1)).item())
+    return Trend(float(slope) / mean, error / mean, n)
 
 
 def _step(at: pl.DataFrame, where: Locator) -> tuple[float, float, Evidence] | None:

@@ -18,6 +18,10 @@ MIXED = (PREFILL, LOAD_CHANGED)
 RUNNING_TOLERANCE = 0.10
 #: how far tokens per drafted cycle may be from the printed acceptance length (docs/arithmetic.md)
 LENGTH_TOLERANCE = 0.15
+#: SGLang prints lengths with two places: a bias below half of the last one does not show
+_ROUNDING = 0.005
+#: stands for the sequences of a prefill that does not say how many it held
+_MANY = 1 << 20
 #: prompts of so many tokens in the next window may have begun in this one (a chunk is 2,048 to 8,192 tokens)
 LONG_PROMPT_TOKENS = 4096
 
@@ -64,16 +68,24 @@ def streams(decode: pl.DataFrame) -> pl.DataFrame:
     return named.filter(pl.col("tp").is_null() | (pl.col("tp") == lowest) | pl.col("engine").eq("vllm"))
 
 
-def sglang(decode: pl.DataFrame, prefill: pl.DataFrame, starts: pl.DataFrame, speculating: bool) -> pl.DataFrame:
+def sglang(
+    decode: pl.DataFrame, prefill: pl.DataFrame, starts: pl.DataFrame, speculating: bool, interval: int | None = None
+) -> pl.DataFrame:
     """Windows of SGLang's Decode batch lines.
 
     cycle_ms = 1000 x accept length x running / gen_tps (docs/arithmetic.md). A window is steady when it is not the
     first of its stream or after a server start (`starts`: file_id, line), no prefill ran in it and the load moved by at
     most a tenth.
+
+    Releases to 0.5.3 count each prefilled request in `accept len`, as one forward with one token; later ones count
+    decode results alone, and all of them print `accept rate`, which the older ones do not. So the line itself says
+    whether its accept length holds whatever else ran in the window (`drafts_only`). An older one holds as well where
+    the prefilled requests among `interval` x running decodes (--decode-log-interval) shift it by less than it is
+    rounded.
     """
     import polars as pl
 
-    marks = prefill.select("file_id", "line", "dp").with_columns(
+    marks = prefill.select("file_id", "line", "dp", "new_seqs").with_columns(
         pl.lit(True).alias("is_prefill"),
         pl.when(pl.col("dp").is_not_null())
         .then(pl.format("DP{}", pl.col("dp")))
@@ -90,11 +102,17 @@ def sglang(decode: pl.DataFrame, prefill: pl.DataFrame, starts: pl.DataFrame, sp
         ],
         how="diagonal",
     ).sort("file_id", "line")
-    both = both.with_columns(pl.col("is_prefill").cum_sum().over("stream").alias("prefills"))
+    sequences = pl.when("is_prefill").then(pl.col("new_seqs").cast(pl.Int64).fill_null(_MANY)).otherwise(0)
+    both = both.with_columns(
+        pl.col("is_prefill").cum_sum().over("stream").alias("prefills"),
+        sequences.cum_sum().over("stream").alias("prefilled"),
+    )
     rows = in_time_order(both.filter(~pl.col("is_prefill")).drop("is_prefill")).frame
     previous = pl.col("running").shift(1).over("stream")
-    prefills = (pl.col("prefills") - pl.col("prefills").shift(1).over("stream")).abs()
+    prefills, prefilled = ((pl.col(c) - pl.col(c).shift(1).over("stream")).abs() for c in ("prefills", "prefilled"))
     reason = _reason(previous, prefills > 0)
+    shift = (pl.col("accept_length_printed") - 1.0) * prefilled / (pl.col("running") * (interval or 0))
+    drafts_only = pl.col("accept_rate_printed").is_not_null() | reason.is_null() | (shift < _ROUNDING).fill_null(False)
     length = pl.col("accept_length_printed") if speculating else pl.lit(None, pl.Float64)
     earns = pl.coalesce(length, pl.lit(1.0))
     running = pl.coalesce((pl.col("running").cast(pl.Float64) + previous) / 2, pl.col("running"))
@@ -105,6 +123,7 @@ def sglang(decode: pl.DataFrame, prefill: pl.DataFrame, starts: pl.DataFrame, sp
         pl.when(pl.col("gen_tps") > 0).then(cycle).alias("cycle_ms"),
         reason.alias("reason"),
         reason.is_null().alias("steady"),
+        (length.is_not_null() & drafts_only).alias("drafts_only"),
         pl.col("accept_length_printed").alias("printed_length"),
         pl.col("accept_rate_printed").alias("printed_rate"),
         pl.lit(None, pl.Int64).alias("accepted"),
@@ -191,7 +210,8 @@ def vllm(
 
     With a fixed k: cycle_ms = 1000 x k x running / drafted per second; n-gram and suffix: tokens per cycle are
     generated / (generated - accepted), every step giving each request one token besides the accepted ones; without
-    speculation cycle_ms is the step, 1000 x running / gen_tps (docs/arithmetic.md).
+    speculation cycle_ms is the step, 1000 x running / gen_tps (docs/arithmetic.md). Lengths count the steps that had a
+    draft, and a prefill has none: each printed length is `drafts_only`.
 
     Args:
         rows: engine lines from `join_vllm`.
@@ -247,11 +267,12 @@ def vllm(
         pl.when(pl.col("gen_tps") > 0).then(cycle).alias("cycle_ms"),
         reason.alias("reason"),
         reason.is_null().alias("steady"),
+        (length if speculating else pl.lit(None, pl.Float64)).is_not_null().alias("drafts_only"),
     )
 
 
 COLUMNS = (
     "seq", "stream", "file_id", "line", "byte_offset", "ts", "running", "queued", "tokens", "token_usage", "gen_tps",
-    "cuda_graph", "accept_length", "tokens_per_cycle", "cycle_ms", "steady", "reason", "printed_length", "printed_rate",
-    "accepted", "drafted", "per_position",
+    "cuda_graph", "accept_length", "tokens_per_cycle", "cycle_ms", "steady", "reason", "drafts_only", "printed_length",
+    "printed_rate", "accepted", "drafted", "per_position",
 )  # fmt: skip

@@ -19,12 +19,10 @@ from traceana.report.diagnosis import (
     StageReport,
 )
 from traceana.report.verdict import levels, verdict
-from traceana.rules.interface import CannotTell, Clear, Confidence, Finding, NotApplicable, Outcome, Rule, Severity
+from traceana.rules.interface import CannotTell, Clear, Finding, NotApplicable, Outcome, Rule
+from traceana.rules.order import ordered
 from traceana.rules.registry import NO_TRACE
 from traceana.rules.weigh import weigh
-
-_SEVERITY = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
-_CONFIDENCE = {Confidence.HIGH: 0, Confidence.MEDIUM: 1, Confidence.LOW: 2}
 
 _BAD_BASELINE = "the run given as --baseline speculates itself: it gives no step time, and no break-even is stated"
 #: what a user should capture first: the comparison, then NCCL's word, then the rest
@@ -86,17 +84,6 @@ def diagnosis(
         ),
         baseline=None if shown is None else diagnosis(shown, baseline_outcomes),
     )
-
-
-def ordered(findings: list[tuple[Rule, Finding]]) -> list[tuple[Rule, Finding]]:
-    """Most severe first, then by the time they can explain, then by confidence."""
-
-    def key(item: tuple[Rule, Finding]) -> tuple[float, ...]:
-        finding = item[1]
-        part = finding.explains_ms_per_token or finding.explains_ms_per_cycle
-        return _SEVERITY[finding.severity], -(part.high_ms if part else 0.0), _CONFIDENCE[finding.confidence]
-
-    return sorted(findings, key=key)
 
 
 def _run(facts: Facts, bad_baseline: bool) -> RunInfo:

@@ -33,7 +33,7 @@ def context_levels(facts: Facts) -> tuple[ContextLevel, ...]:
             cycle_ms=r.cycle_ms.median if r.cycle_ms else None,
         )
         for r in facts.context_regimes
-        if r.context_tokens is not None
+        if r.context_tokens is not None and r.n_steady
     )
 
 

@@ -1,8 +1,8 @@
 """Algorithm EAGLE is set while the draft model is an EAGLE-3 head: every draft is rejected.
 
 What it sees:
-    The printed accept length is exactly 1.00 in all, or nearly all, stats lines, the algorithm is EAGLE and the draft
-    model's name contains eagle3.
+    The algorithm is EAGLE, the draft model's name contains eagle3, and the printed accept length is exactly 1.00 in
+    all, or nearly all, stats lines; or it is at most 1.04 on average, as where a few drafts are right by chance.
 
 Why it matters:
     EAGLE mode hands the draft one hidden state where EAGLE-3 was trained on three. The shapes happen to fit, the
@@ -10,8 +10,8 @@ Why it matters:
     for drafting and a wide verify to emit one token: slower than no speculation.
 
 How sure and why:
-    High with settings and draft in the log and every line at exactly 1.00, or with 20 lines and more. Medium with a
-    single line.
+    High with settings and draft in the log and every line at exactly 1.00, or nearly every one of 20 lines and more.
+    Medium with a single line, or where lines read 1.01 and more: a head that is dead for another reason does the same.
 
 Rivals:
     ACC002: the head is dead for another reason (weights missing, wrong checkpoint).
@@ -31,7 +31,7 @@ from __future__ import annotations
 from traceana.facts.model import Facts, Setting
 from traceana.rules._drafts import all_rejected, eagle3_under_eagle, off_on_purpose, stats_lines
 from traceana.rules._levels import gate, loss
-from traceana.rules._text import count, picked
+from traceana.rules._text import count, length, picked
 from traceana.rules.acc002_dead_draft_head import DEAD_LENGTH
 from traceana.rules.interface import (
     CannotTell,
@@ -78,33 +78,42 @@ def _no_lines(facts: Facts) -> CannotTell | None:
 
 
 def _rejection(facts: Facts) -> Clear | CannotTell | None:
-    """None when all drafts are rejected without a known reason; else what the lines say."""
+    """None when drafts are rejected throughout without a known reason; else what the lines say."""
     acceptance = facts.acceptance
     if acceptance.n_samples == 0:
         return Clear("the settings do not pair EAGLE with an EAGLE-3 draft")
     lines, mean = stats_lines(facts), acceptance.accept_length.value
-    if acceptance.exactly_one / lines < NEARLY_ALL.value or (mean is not None and mean > DEAD_LENGTH.value):
+    by_chance = eagle3_under_eagle(facts) and mean is not None
+    if (not by_chance and not _all_exact(facts)) or (mean is not None and mean > DEAD_LENGTH.value):
         return Clear(f"accept length is exactly 1.00 in {acceptance.exactly_one} of {count(lines, 'line')}")
     meant = off_on_purpose(facts)
     return None if meant is None else Clear(meant)
 
 
+def _all_exact(facts: Facts) -> bool:
+    """Whether nearly all lines stand at exactly 1.00."""
+    return facts.acceptance.exactly_one / stats_lines(facts) >= NEARLY_ALL.value
+
+
 def _finding(facts: Facts, baseline: Facts | None) -> Finding:
     acceptance = facts.acceptance
     ones, n = acceptance.exactly_one, stats_lines(facts)
-    sure = ones >= MANY_LINES.value or (all_rejected(facts) and n > 1)
-    lines = f"{ones} of {count(n, 'stats line')}"
+    sure = _all_exact(facts) and (ones >= MANY_LINES.value or (all_rejected(facts) and n > 1))
+    mean = acceptance.accept_length.value
+    seen = f"exactly 1.00 in {ones} of {count(n, 'stats line')}"
+    if not _all_exact(facts) and mean is not None:
+        seen = f"{length(mean)} over {count(n, 'stats line')}"
     rows: tuple[Setting | None, ...] = (
         facts.settings.get("speculative_algorithm"),
         facts.settings.get("speculative_draft_model_path"),
     )
     return Finding(
         code=RULE.code,
-        title=f"Accept length is exactly 1.00 in {lines}: algorithm EAGLE is set with an EAGLE-3 draft",
+        title=f"Accept length is {seen}: algorithm EAGLE is set with an EAGLE-3 draft",
         severity=Severity.CRITICAL,
         confidence=Confidence.HIGH if sure else Confidence.MEDIUM,
-        why="EAGLE mode does not give the draft the three hidden states it was trained on: no draft is ever accepted "
-        "and each cycle emits the bonus token alone. Drafting and the wide verify are paid for nothing.",
+        why="EAGLE mode does not give the draft the three hidden states it was trained on: no draft is accepted but by "
+        "chance, and each cycle emits the bonus token alone. Drafting and the wide verify are paid for nothing.",
         fix=("--speculative-algorithm EAGLE3",),
         evidence=picked(
             facts.speculation.method.evidence,

@@ -1,8 +1,10 @@
 """Acceptance fell during the run.
 
 What it sees:
-    The accept length falls by 5 % per hour or more over an hour and 60 steady windows; or it is lower after a line that
-    says the expert load balancer (EPLB) moved the target's experts.
+    The accept length falls by 5 % per hour or more over an hour and 60 windows at one load, and by more than the
+    scatter of the windows would give; or it is lower after a line that says the expert load balancer (EPLB) moved the
+    target's experts. Windows in which prompts were prefilled count as well, except with SGLang to 0.5.3, whose accept
+    length counts prefills: there only those in which they are too few to show.
 
 Why it matters:
     Output stays right while acceptance decays, so nothing alarms: the server gets slower from hour to hour and a
@@ -28,7 +30,7 @@ References:
 
 from __future__ import annotations
 
-from traceana.facts.model import Evidence, Facts
+from traceana.facts.model import Evidence, Facts, Trend
 from traceana.rules._levels import gate
 from traceana.rules._text import count, hours, length, pct, picked
 from traceana.rules.interface import (
@@ -47,7 +49,10 @@ DRIFT = Threshold(
     "drift", -0.05, "relative change per hour", "accept length falls at least so fast", "vllm #41838", False
 )
 MIN_SPAN = Threshold("min_span", 3600, "seconds", "a drift is looked for in runs as long as this", "vllm #41838", False)
-MIN_WINDOWS = Threshold("min_windows", 60, "windows", "steady windows", "one a minute over an hour", False)
+MIN_WINDOWS = Threshold("min_windows", 60, "windows", "windows at one load", "one a minute over an hour", False)
+SCATTER = Threshold(
+    "scatter", 4, "standard errors", "the fall is at least so many", "t of a line; windows are not independent", False
+)
 LARGE_LOSS = Threshold(
     "large_loss", 0.20, "relative change", "lost over the run, for confidence medium", "sglang #28771", False
 )
@@ -66,14 +71,16 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
             return _after_eplb(evidence, before, after)
     if span_s < MIN_SPAN.value:
         return NotApplicable(f"a drift takes hours, and the log spans {hours(span_s)}")
-    if stability.accept_trend_per_hour is None or facts.windows.n_steady < MIN_WINDOWS.value:
+    trend = stability.accept_trend
+    if trend is None or trend.n < MIN_WINDOWS.value:
         return CannotTell(
-            f"too few steady windows to see a drift: {facts.windows.n_steady}",
-            "the log of an hour or more under steady load",
+            f"too few windows at one load whose accept length counts drafts alone: {trend.n if trend else 0}",
+            "the log of an hour or more under steady load (SGLang to 0.5.3 counts prefills as well: there with long "
+            "answers or a large --decode-log-interval)",
         )
-    if stability.accept_trend_per_hour > DRIFT.value:
-        return Clear(f"accept length changes by {pct(stability.accept_trend_per_hour)} per hour")
-    return _drift(facts, stability.accept_trend_per_hour, span_s)
+    if trend.per_hour > DRIFT.value or -trend.per_hour < SCATTER.value * trend.error:
+        return Clear(f"accept length changes by {pct(trend.per_hour)} per hour")
+    return _drift(facts, trend, span_s)
 
 
 def _after_eplb(evidence: Evidence, before: float, after: float) -> Finding:
@@ -91,12 +98,12 @@ def _after_eplb(evidence: Evidence, before: float, after: float) -> Finding:
     )
 
 
-def _drift(facts: Facts, per_hour: float, span_s: float) -> Finding:
-    lost = -per_hour * span_s / 3600.0
-    windows = count(facts.windows.n_steady, "steady window")
+def _drift(facts: Facts, trend: Trend, span_s: float) -> Finding:
+    lost = -trend.per_hour * span_s / 3600.0
+    windows = count(trend.n, "window")
     return Finding(
         code=RULE.code,
-        title=f"Accept length fell by {pct(-per_hour)} per hour over {hours(span_s)} ({windows})",
+        title=f"Accept length fell by {pct(-trend.per_hour)} per hour over {hours(span_s)} ({windows})",
         severity=Severity.WARNING,
         confidence=Confidence.MEDIUM if lost >= LARGE_LOSS.value else Confidence.LOW,
         why=f"A straight line through the accept lengths of {windows} loses {pct(lost)} in all.",
@@ -118,6 +125,6 @@ RULE = Rule(
     name="acceptance-dropped-during-run",
     severity=Severity.WARNING,
     check=check,
-    thresholds=(DRIFT, MIN_SPAN, MIN_WINDOWS, LARGE_LOSS, EPLB_DROP),
+    thresholds=(DRIFT, MIN_SPAN, MIN_WINDOWS, SCATTER, LARGE_LOSS, EPLB_DROP),
     asks="whether acceptance drops during the run",
 )

@@ -3,7 +3,8 @@
 What it sees:
     At one load, the accept length of windows with long contexts (KV tokens per running request, in powers of two) lies
     clearly below that of windows with short ones: a fifth of the accepted drafts or more is lost, and nine tenths of
-    the windows on either side do not overlap.
+    the windows on either side do not overlap. Windows in which prompts were prefilled count as well, except with SGLang
+    to 0.5.3, whose accept length counts prefills.
 
 Why it matters:
     Many draft heads were trained on 2,048 to 4,096 tokens, or have a window of that length. Past it they guess, while
@@ -53,8 +54,8 @@ from traceana.rules.interface import (
 
 LOST = Threshold("lost", 0.20, "share of accepted drafts", "lost from short to long context", "vllm #47602", False)
 APART = Threshold("apart", 2, "context / context", "the two lengths differ at least so much", "bins of twos", False)
-WINDOWS = Threshold("windows", 3, "windows", "steady windows at each length", "fewer show no spread", False)
-MANY = Threshold("many", 5, "windows", "steady windows at each length for confidence medium", "a choice", False)
+WINDOWS = Threshold("windows", 3, "windows", "windows at each length", "fewer show no spread", False)
+MANY = Threshold("many", 5, "windows", "windows at each length for confidence medium", "a choice", False)
 SAME_LENGTH = Threshold(
     "same_length", 1.5, "context / context", "a baseline's step is taken up to this far", "a choice", False
 )
@@ -68,7 +69,7 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
     meant = off_on_purpose(facts)
     if meant is not None:
         return Clear(meant)
-    seen = [r for r in facts.context_regimes if r.accept_length is not None and r.n_steady >= WINDOWS.value]
+    seen = [r for r in facts.context_regimes if r.accept_length is not None and r.accept_length.n >= WINDOWS.value]
     if not any(r.context_tokens is not None for r in facts.regimes):
         return CannotTell(
             "the stats lines do not say how long the contexts are",
@@ -102,7 +103,7 @@ def _finding(facts: Facts, baseline: Facts | None, seen: list[Regime], lost: flo
     steps = [tokens_per_cycle(r) for r in seen]
     lengths = [r.accept_length for r in seen if r.accept_length is not None]
     falling = len(lengths) > 2 and all(b.mean < a.high for a, b in pairwise(lengths))
-    many = min(short.n_steady, long.n_steady) >= MANY.value
+    many = min(a.n for a in lengths) >= MANY.value
     even = _break_even(baseline, long)
     pays = even is not None and even < steps[-1]
     row = ", ".join(f"{length(tokens)} at {_tokens(r)}" for tokens, r in zip(steps, seen, strict=True))
@@ -112,7 +113,7 @@ def _finding(facts: Facts, baseline: Facts | None, seen: list[Regime], lost: flo
         f"{length(steps[-1])} at {_tokens(long)}, {requests(long.running)}",
         severity=Severity.INFO if pays else Severity.WARNING,
         confidence=Confidence.MEDIUM if falling and many else Confidence.LOW,
-        why=f"{pct(lost)} of the accepted drafts are lost ({row}; {count(sum(r.n_steady for r in seen), 'window')}). "
+        why=f"{pct(lost)} of the accepted drafts are lost ({row}; {count(sum(a.n for a in lengths), 'window')}). "
         + _verdict(even, steps[-1]),
         fix=(
             "a drafter trained on long contexts, or the target's rope scaling (YaRN) in the drafter's config.json",
@@ -137,7 +138,7 @@ def _verdict(even: float | None, tokens: float) -> str:
 
 def _break_even(baseline: Facts | None, long: Regime) -> float | None:
     """Cycle / step of the baseline at the same load and about the same context; None where it has none."""
-    cycle = forward_ms(long)
+    cycle = forward_ms(long) if long.n_steady else None
     if baseline is None or not plain(baseline) or cycle is None:
         return None
     near = [
@@ -153,7 +154,7 @@ def _break_even(baseline: Facts | None, long: Regime) -> float | None:
 
 def _explains(short: Regime, long: Regime) -> Explains | None:
     """What the short context's acceptance would save per token at the long context's cycle."""
-    cycle = forward_ms(long)
+    cycle = forward_ms(long) if long.n_steady else None
     before, after = _earned(short), _earned(long)
     if cycle is None or before is None or after is None or min(after.low, before.low) <= 0:
         return None

@@ -2,7 +2,8 @@
 
 What it sees:
     A `KV cache pool is full. Retract requests.` line (older: `Decode out of memory happened`) and the throughput of the
-    windows before and after it on the same stream.
+    windows before and after it on the same stream. It came back when three windows in a row hold four fifths of it,
+    also between one retraction and the next.
 
 Why it matters:
     A retraction costs a second prefill and should be over in seconds. In known cases the server stayed 14 times slower
@@ -10,7 +11,7 @@ Why it matters:
 
 How sure and why:
     High for the event and the loss when both sides are in the log and as many requests run after it as before; medium
-    when fewer run. When the log ends at the event nothing is said of the loss.
+    when fewer run. When the log ends at the event nothing is said of the loss: CAP001 names the full pool.
 
 Rivals:
     The load ended or shrank at the same time; CAP001 (the pool is still full); CAP003 (few are readmitted).
@@ -47,6 +48,9 @@ from traceana.rules.interface import (
 RECOVERED = Threshold("recovered", 0.8, "throughput after / before", "it came back", "windows vary by 10-15 %", False)
 LOST = Threshold("lost", 0.5, "throughput after / before", "most of the speed is gone", "meaning of critical", True)
 SAME_LOAD = Threshold("same_load", 0.7, "running after / before", "the load is still there", "one of a few left", False)
+MIN_AFTER = Threshold(
+    "min_after", 3, "windows", "after the event", "as many as throughput must hold to have come back", False
+)
 PREEMPTING = Threshold(
     "preempting", 0.85, "share of the KV pool", "vLLM may preempt unseen", "seen to preempt at 0.89", False
 )
@@ -58,17 +62,19 @@ _FIX = (
 
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
-    """Finding when throughput after the last retraction stays below what it was before the first."""
+    """Finding when throughput after the last retraction never comes back to what it was before the first."""
     events = facts.capacity.retractions
     if not events:
         return _none(facts)
     before = next((e.before_tps for e in events if e.before_tps), None)
-    after = events[-1].after_tps
-    if before is None or after is None:
-        return _unknown(events, before)
-    if after / before >= RECOVERED.value:
-        return Clear(f"throughput came back after {count(len(events), 'retraction')}: {num(before)} -> {tok(after)}")
-    return _finding(facts, events, before, after)
+    # where the log ends at the last ones, those before them tell whether it comes back
+    last = next((e for e in reversed(events) if e.n_after >= MIN_AFTER.value), None)
+    if before is None or last is None or last.after_tps is None:
+        return _unknown(facts, events, before)
+    best = max(last.after_tps, last.best_after_tps or 0.0)
+    if best / before >= RECOVERED.value:
+        return Clear(f"throughput came back after {count(len(events), 'retraction')}: {num(before)} -> {tok(best)}")
+    return _finding(facts, events, before, last.after_tps)
 
 
 def _none(facts: Facts) -> Outcome:
@@ -89,8 +95,13 @@ def _none(facts: Facts) -> Outcome:
     return Clear("no request was retracted")
 
 
-def _unknown(events: tuple[Retraction, ...], before: float | None) -> Finding:
+def _unknown(facts: Facts, events: tuple[Retraction, ...], before: float | None) -> Outcome:
     missing = "before" if before is None else "after"
+    if facts.capacity.windows_full:  # CAP001 names the retractions
+        return CannotTell(
+            f"too few windows {missing} {count(len(events), 'retraction')} to tell whether throughput came back",
+            "a log that begins before the retractions and goes on for a minute after them",
+        )
     times_seen = count(len(events), "retraction")
     return Finding(
         code=RULE.code,
@@ -144,6 +155,6 @@ RULE = Rule(
     name="throughput-lost-after-retraction",
     severity=Severity.CRITICAL,
     check=check,
-    thresholds=(RECOVERED, LOST, SAME_LOAD, PREEMPTING),
+    thresholds=(RECOVERED, LOST, SAME_LOAD, MIN_AFTER, PREEMPTING),
     asks="whether retractions cost throughput",
 )

@@ -11,11 +11,12 @@ from traceana.toml_table import toml_table
 
 @dataclass(frozen=True, slots=True)
 class SymptomRow:
-    """A symptom and the rules whose finding is the symptom itself."""
+    """A symptom, the rules whose finding is the symptom itself, and those that put what it rests on in doubt."""
 
     key: str
     title: str
     shown_by: tuple[str, ...]
+    doubted_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,10 @@ def _data() -> dict[str, Any]:
 @cache
 def symptom_rows() -> tuple[SymptomRow, ...]:
     """All symptoms, in the order of the table."""
-    return tuple(SymptomRow(r["key"], r["title"], tuple(r["shown_by"])) for r in _data()["symptom"])
+    return tuple(
+        SymptomRow(r["key"], r["title"], tuple(r["shown_by"]), tuple(r.get("doubted_by", ())))
+        for r in _data()["symptom"]
+    )
 
 
 @cache

@@ -2,21 +2,27 @@
 
 What it sees:
     Load levels sorted by tokens per forward (running x (k + 1), or running without speculation). Between two adjacent
-    sizes at most 2.5x apart the cycle grows by more than 1.8x, while the doublings below it cost much less. With a
-    baseline the same jump is looked for at the same number of tokens.
+    sizes at most 2.5x apart the cycle grows by more than 1.8x, while the doublings below it cost much less; a jump of
+    1.4x is named with less confidence where the windows of the two sizes do not overlap. With a baseline the same jump
+    is looked for at the same number of tokens. Of a load whose windows all hold prefills the cycle is an upper bound,
+    which will do below a jump.
 
 Why it matters:
     Speculation multiplies the tokens per forward by k + 1, so it meets the cliff at a quarter of the load (k = 3). It
     then loses there, however good the drafter, and seems to pay again once the baseline has fallen off the same cliff.
 
 How sure and why:
-    High that there is a cliff when both runs show it at the same token count, medium from one run. Low, and a warning
-    at most, when the cycle grew by no more than the tokens did: a forward that turns compute bound does the same. Which
-    kernel or communication path switches is not in a log.
+    High that there is a cliff when both runs show it at the same token count, medium from one run; a jump below 1.8x is
+    medium and low. Low, and a warning at most, when the cycle grew by no more than the tokens did and no larger size
+    shows an end of it: a forward that turns compute bound does the same, and from there on costs as much for each
+    further token. A cost that flattens again after the jump is no such knee; one that goes on growing as steeply is
+    one, and no finding; one that grew in the doubling before as well cannot be told from one. Which kernel or
+    communication path switches is not in a log.
 
 Rivals:
     MoE kernel tile or path switch by token count; attention kernel switch; allreduce path switch by message size; CUDA
-    graph padding or eager forwards above a captured size; the knee from memory bound to compute bound (large sizes).
+    graph padding or eager forwards above a captured size; the knee from memory bound to compute bound (at the largest
+    size seen).
 
 Confirm:
     One profiled step just below and just above the cliff; compare kernel names and times.
@@ -31,10 +37,20 @@ References:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from traceana.facts.model import Facts, Provenance, Regime
-from traceana.rules._levels import MIN_STEADY, NO_WINDOWS, drafting, forward_ms, pairs, plain, tokens_per_cycle
+from traceana.facts.model import Facts, Provenance
+from traceana.rules._levels import MIN_STEADY, NO_WINDOWS, drafting, pairs, plain, tokens_per_cycle
+from traceana.rules._step_cost import (
+    BENDS,
+    CONTRAST,
+    JUMP,
+    MAX_TOKENS,
+    SAME_CONTEXT,
+    SMALL_JUMP,
+    Cliff,
+    find_cliffs,
+    sizes,
+    unseen,
+)
 from traceana.rules._text import count, length, ms, picked, requests, span, times
 from traceana.rules.interface import (
     CannotTell,
@@ -45,56 +61,7 @@ from traceana.rules.interface import (
     Outcome,
     Rule,
     Severity,
-    Threshold,
 )
-from traceana.speculation.sweep_cost import Forward, cliffs
-
-JUMP = Threshold(
-    "jump", 1.8, "ratio of cycles", "between adjacent sizes", "rtx6kpro GLM-5.1: 2.4; its other doublings 1.2-1.5", True
-)
-MAX_TOKENS = Threshold(
-    "max_tokens", 2.5, "ratio of tokens", "adjacent sizes at most so far apart", "vllm-ascend #14440", True
-)
-CONTRAST = Threshold(
-    "contrast", 1.4, "ratio", "the jump exceeds the doublings below by so much", "rtx6kpro GLM-5.1: 1.9", False
-)
-
-_KNEE_TOKENS = 128  # from about here a dense forward may turn compute bound
-_GRAPH, _EAGER = 0.9, 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """One forward size: tokens, its cycle or step in ms, and the level it was seen at."""
-
-    tokens: int
-    ms: float
-    regime: Regime
-
-
-@dataclass(frozen=True, slots=True)
-class Cliff:
-    """A jump between two adjacent sizes; `usual` is the growth that the doublings below it predict for it."""
-
-    below: Size
-    above: Size
-    usual: float
-
-    @property
-    def jump(self) -> float:
-        """Cycle above / cycle below."""
-        return self.above.ms / self.below.ms
-
-    @property
-    def may_be_knee(self) -> bool:
-        """True when the cycle grew by no more than the tokens, as that of a forward bound by compute does."""
-        return self.jump <= self.above.tokens / self.below.tokens
-
-    @property
-    def left_graphs(self) -> bool:
-        """True when the forward below replayed a CUDA graph and the one above ran eager."""
-        below, above = self.below.regime.graph_share, self.above.regime.graph_share
-        return below is not None and above is not None and below >= _GRAPH and above <= _EAGER
 
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
@@ -102,43 +69,21 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
     if facts.windows.n == 0:
         return NO_WINDOWS
     found = sizes(facts)
-    if len(found) < 3:
+    known = [size.tokens for size in found if not size.at_most]
+    if len(known) < 3:
         return CannotTell(
-            f"{count(len(found), 'forward size')} with steady windows: a cliff needs three or more",
+            f"{count(len(known), 'forward size')} with steady windows: a cliff needs three or more",
             "one run over several concurrencies, e.g. 1, 2, 4, 8, 16, 32, each held for a minute",
         )
-    sure = [cliff for cliff in find_cliffs(found) if cliff.above.regime.n_steady >= MIN_STEADY]
+    jumps = find_cliffs(found)
+    seen = [cliff for cliff in jumps if cliff.above.regime.n_steady >= MIN_STEADY]
+    sure = [cliff for cliff in seen if not cliff.is_open and (cliff.apart or not cliff.small)]
     if not sure:
-        return Clear(f"no jump from {found[0].tokens} to {found[-1].tokens} tokens per forward")
+        return unseen(found, jumps) or Clear(f"no jump from {known[0]} to {known[-1]} tokens per forward")
     cliff = max(sure, key=lambda c: c.jump / c.usual)
     if cliff.left_graphs:
         return Clear(f"the jump at {cliff.above.tokens} tokens is where forwards leave the CUDA graph: see GRF001")
     return _finding(facts, baseline, cliff)
-
-
-def sizes(facts: Facts) -> list[Size]:
-    """Forward sizes with steady windows, by tokens; the level with most windows where two have the same size."""
-    best: dict[int, Size] = {}
-    for regime in facts.regimes:
-        cost = forward_ms(regime)
-        if regime.n_steady == 0 or regime.tokens_per_forward is None or not cost:
-            continue
-        known = best.get(regime.tokens_per_forward)
-        if known is None or regime.n_steady > known.regime.n_steady:
-            best[regime.tokens_per_forward] = Size(regime.tokens_per_forward, cost, regime)
-    return [best[tokens] for tokens in sorted(best)]
-
-
-def find_cliffs(found: list[Size]) -> list[Cliff]:
-    """Adjacent sizes whose cycle jumps, stays up at all larger sizes, and grew far less per doubling below."""
-    by_tokens = {size.tokens: size for size in found}
-    jumps = cliffs(
-        [Forward(size.tokens, size.ms) for size in found],
-        jump=JUMP.value,
-        most_apart=MAX_TOKENS.value,
-        contrast=CONTRAST.value,
-    )
-    return [Cliff(by_tokens[int(c.below.tokens)], by_tokens[int(c.above.tokens)], c.usual) for c in jumps]
 
 
 def _same_place(cliff: Cliff, baseline: Facts | None) -> Cliff | bool | None:
@@ -160,14 +105,15 @@ def _finding(facts: Facts, baseline: Facts | None, cliff: Cliff) -> Finding:
     seen_in = ", with and without speculation" if both else ""
     below, above = cliff.below, cliff.above
     knee = ("the knee from memory bound to compute bound",)
-    likely, possible = cliff.may_be_knee, above.tokens > _KNEE_TOKENS
-    sure = Confidence.HIGH if both else Confidence.MEDIUM
+    likely = cliff.seen.may_be_knee
     return Finding(
         code=RULE.code,
         title=f"A forward of {above.tokens} tokens costs {times(cliff.jump)} one of {below.tokens}{seen_in}: "
         f"{ms(below.ms)} -> {ms(above.ms)} from {below.regime.running} to {requests(above.regime.running)}",
-        severity=Severity.CRITICAL if not likely and (both or cliff.jump >= 2) else Severity.WARNING,
-        confidence=Confidence.LOW if likely else sure,
+        severity=Severity.CRITICAL
+        if not likely and not cliff.small and (both or cliff.jump >= 2)
+        else Severity.WARNING,
+        confidence=_confidence(cliff, both),
         why=_why(facts, cliff, other),
         fix=_fix(facts, baseline, cliff),
         evidence=picked(
@@ -183,10 +129,15 @@ def _finding(facts: Facts, baseline: Facts | None, cliff: Cliff) -> Finding:
             "attention kernel switch",
             "allreduce path switch by message size",
             "CUDA graph padding",
-            *(knee if possible and not likely else ()),
         ),
         explains_ms_per_token=_explains(cliff),
     )
+
+
+def _confidence(cliff: Cliff, both: bool) -> Confidence:
+    if cliff.seen.may_be_knee or (cliff.small and not both):
+        return Confidence.LOW
+    return Confidence.HIGH if both and not cliff.small else Confidence.MEDIUM
 
 
 def _why(facts: Facts, cliff: Cliff, other: Cliff | bool | None) -> str:
@@ -203,6 +154,10 @@ def _why(facts: Facts, cliff: Cliff, other: Cliff | bool | None) -> str:
         )
     elif other is False:
         parts.append("The baseline passes the same sizes without a jump, so it belongs to the speculative path.")
+    if cliff.seen.may_be_knee:
+        parts.append("It is the largest size seen, so it may also be where forwards turn bound by compute.")
+    elif cliff.seen.flattens:
+        parts.append("Larger forwards cost little more, so it is a step and not the knee to being bound by compute.")
     tokens = (tokens_per_cycle(below.regime), tokens_per_cycle(above.regime))
     if drafting(facts):
         parts.append(f"Tokens per cycle are {length(tokens[0])} and {length(tokens[1])}: acceptance has no part in it.")
@@ -250,6 +205,6 @@ RULE = Rule(
     name="step-cost-cliff",
     severity=Severity.CRITICAL,
     check=check,
-    thresholds=(JUMP, MAX_TOKENS, CONTRAST),
+    thresholds=(JUMP, SMALL_JUMP, BENDS, SAME_CONTEXT, MAX_TOKENS, CONTRAST),
     asks="whether a step's cost jumps at some batch size",
 )

@@ -18,28 +18,41 @@ _SAME_SIZE = 0.02
 _MOST_APART = 2.5
 _DOUBLING = 1.8  # sizes closer than this are not used to judge growth: noise would count as growth
 _STAYS = 0.8  # larger sizes cost at least this share of the size above the cliff, or it was a slow level
+_FLAT = 0.5  # a jump ends where the next tokens cost less than this share of what those of the jump cost
+_MOST_GROWTH = 2.0  # of a forward of twice the tokens: two forwards of the half would do the same work
 
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """A measured forward: its tokens (of all requests) and its time."""
+    """A measured forward: its tokens (of all requests) and its time. `at_most`: the time holds other work as well."""
 
     tokens: float
     ms: float
+    at_most: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Cliff:
-    """A jump of the cost between two adjacent sizes; `usual` is the growth that the doublings below it predict."""
+    """A jump of the cost between two adjacent sizes; `usual` is the growth that the doublings below it predict.
+
+    `flattens`: whether the tokens beyond it cost far less than those of the jump; None where no size shows it. A
+    forward that turns compute bound does not flatten: once its tokens cost time, all further ones cost as much.
+    """
 
     below: Forward
     above: Forward
     usual: float
+    flattens: bool | None = None
 
     @property
     def jump(self) -> float:
         """Cost above / cost below."""
         return self.above.ms / self.below.ms
+
+    @property
+    def may_be_knee(self) -> bool:
+        """True when a forward that turns compute bound would look the same: no more time per token, no end in sight."""
+        return self.jump <= self.above.tokens / self.below.tokens and not self.flattens
 
 
 def cliffs(
@@ -48,28 +61,68 @@ def cliffs(
     """Adjacent sizes whose cost jumps by more than `jump`, stays up at all larger sizes, and grew far less below.
 
     `forwards` are sorted by tokens. Sizes more than `most_apart` apart show no cliff; the jump exceeds what the
-    doublings below predict by `contrast`.
+    doublings below predict by `contrast`. A jump after which the cost goes on growing as steeply, and by no more than
+    the tokens, is the knee where a forward turns compute bound, and no cliff.
     """
     found = []
     for i, (below, above) in enumerate(pairwise(forwards)):
-        per_doubling = _per_doubling(forwards[: i + 1])
+        per_doubling = _per_doubling(forwards[: i + 1], most_apart)
         apart = above.tokens / below.tokens
-        if per_doubling is None or apart > most_apart:
+        if per_doubling is None or apart > most_apart or above.at_most:
             continue
-        cliff = Cliff(below, above, per_doubling ** math.log2(apart))
+        cliff = Cliff(below, above, per_doubling ** math.log2(apart), _flattens(below, above, forwards[i + 2 :]))
         stays = all(forward.ms >= _STAYS * above.ms for forward in forwards[i + 2 :])
-        if cliff.jump > jump and cliff.jump / cliff.usual >= contrast and stays:
+        knee = cliff.may_be_knee and cliff.flattens is False
+        if cliff.jump > jump and cliff.jump / cliff.usual >= contrast and stays and not knee:
             found.append(cliff)
     return tuple(found)
 
 
-def _per_doubling(below: Sequence[Forward]) -> float | None:
-    """The largest growth of the cost per doubling of tokens among these sizes; None when none are a doubling apart."""
-    growths = [
-        (b.ms / a.ms) ** (1.0 / math.log2(b.tokens / a.tokens))
-        for a, b in pairwise(below)
-        if b.tokens / a.tokens >= _DOUBLING
-    ]
+def unresolved(
+    forwards: Sequence[Forward], *, jump: float, most_apart: float = _MOST_APART, contrast: float = 1.4
+) -> tuple[Forward, Forward] | None:
+    """The neighbouring sizes between which the cost grows most, where that could be a cliff and cannot be called one.
+
+    Either they lie more than `most_apart` apart, or no doubling below them shows what growth is usual: then those above
+    are asked. None where no pair grows by more than `jump`, and by `contrast` more than usual.
+    """
+    found = []
+    known = [f for f in forwards if not f.at_most]
+    for i, (below, above) in enumerate(pairwise(known)):
+        usual, apart = _per_doubling(known[: i + 1], most_apart), above.tokens / below.tokens
+        growth = above.ms / below.ms
+        if usual is not None and apart <= most_apart:
+            continue
+        usual = usual or _per_doubling(known[i + 1 :], most_apart)
+        if usual is not None and growth < contrast * usual ** math.log2(apart):
+            continue
+        if growth > jump:
+            found.append((growth, below, above))
+    return max(found, key=lambda pair: pair[0])[1:] if found else None
+
+
+def _flattens(below: Forward, above: Forward, beyond: Sequence[Forward]) -> bool | None:
+    steep = (above.ms - below.ms) / (above.tokens - below.tokens)
+    for forward in beyond:
+        if forward.tokens / above.tokens < _DOUBLING:
+            continue
+        flat = (forward.ms - above.ms) / (forward.tokens - above.tokens) < _FLAT * steep
+        return True if flat else None if forward.at_most else False
+    return None
+
+
+def _per_doubling(below: Sequence[Forward], most_apart: float = _MOST_APART) -> float | None:
+    """The largest growth of the cost per doubling of tokens among these sizes; None when none are a doubling apart.
+
+    Of sizes more than `most_apart` apart all growth may lie within one doubling.
+    """
+    growths = []
+    known = None
+    for forward in below:
+        if known is not None and forward.tokens / known.tokens >= _DOUBLING:
+            apart, growth = forward.tokens / known.tokens, forward.ms / known.ms
+            growths.append(growth ** (1.0 / math.log2(apart)) if apart <= most_apart else min(growth, _MOST_GROWTH))
+        known = known if forward.at_most else forward
     return max(*growths, 1.0) if growths else None
 
 
