@@ -94,7 +94,7 @@ def build(tables: Tables) -> Facts:
         incidents=incidents.incidents(events, where),
         collective_timeouts=incidents.collective_timeouts(events, where),
         last_seen=incidents.last_seen({"events": events, "decode_samples": decode, "prefill_samples": prefill}, where),
-        stability=stability.stability(view, events, where),
+        stability=stability.stability(view, events, prefill, where),
         points=(
             *bench.points(tables.frame("bench_points"), tables.frame("bench_requests"), where),
             *log_points.points(view, levels, engine, spec, earned),

@@ -391,6 +391,26 @@ EVENTS: tuple[PatternGrammar, ...] = (
         follow=80,
     ),
     _p(
+        "nan_logits",
+        "Detected errors during sampling!",
+        r"(?:^|\] )Detected errors during sampling! (?P<subject>NaN in the logits)",
+        f"{_T}Detected errors during sampling! NaN in the logits.",
+        {"subject": "NaN in the logits"},
+        optional=True,
+        fold=True,
+    ),
+    _p(
+        "nan_sanitized",
+        "NaN detected in ",
+        r"NaN detected in (?P<subject>[^;]{1,80}); values were sanitized",
+        f"{_T}NaN detected in next_token_logits; values were sanitized before sampling. This usually indicates numerical "
+        "overflow (e.g. fp16 activations) or an upstream bug producing NaN. Logged once; further occurrences are silent.",
+        {"subject": "next_token_logits"},
+        kind="nan_logits",
+        optional=True,
+        fold=True,
+    ),
+    _p(
         "sigquit",
         "sigquit from a child proces",
         r"Received",
