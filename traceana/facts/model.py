@@ -507,6 +507,7 @@ class Stability:
     eplb_then_drop: tuple[Evidence, float, float] | None = None  # EPLB line, accept length before and after
     flushes: tuple[Flush, ...] = ()  # of the prefix cache, with windows on both sides
     cached: CachedPrefixes | None = None  # None without windows of both kinds
+    draft_not_kept: tuple[Evidence, ...] = ()  # lines that say that HiCache does not store the draft's KV
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ def stability(windows: pl.DataFrame, events: pl.DataFrame, prefill: pl.DataFrame
         eplb_then_drop=_eplb(windows, events, where),
         flushes=_flushes(windows, events, where),
         cached=_cached(windows, prefill, where),
+        draft_not_kept=tuple(where.at(r) for r in rows(of_kind(events, "hicache_draft_skipped").head(3))),
     )
     steady = windows.filter(pl.col("steady") & (pl.col("gen_tps") > 0))
     if steady.height < 2:
@@ -52,6 +53,7 @@ def stability(windows: pl.DataFrame, events: pl.DataFrame, prefill: pl.DataFrame
         eplb_then_drop=base.eplb_then_drop,
         flushes=base.flushes,
         cached=base.cached,
+        draft_not_kept=base.draft_not_kept,
     )
 
 

@@ -1,10 +1,11 @@
 """The drafter's state is lost with cached or handed-over prefixes: acceptance is far better without them.
 
 What it sees:
-    One of three. A line that says the prefix cache was flushed (SGLang) or reset (vLLM), with ten windows before it
-    that accept at most 60 % of the drafts of the ten windows behind it. One request at a time, the same between prompts
-    that came from the prefix cache by half or more and prompts that did by a tenth or less. A run with HiCache, on a
-    decode server, or with KV handed over, that accepts at most 60 % of the drafts of a baseline without.
+    One of four. SGLang's own warning that HiCache does not support the draft's pool and skips it. A line that says the
+    prefix cache was flushed (SGLang) or reset (vLLM), with ten windows before it that accept at most 60 % of the drafts
+    of the ten windows behind it. One request at a time, the same between prompts that came from the prefix cache by
+    half or more and prompts that did by a tenth or less. A run with HiCache, on a decode server, or with KV handed
+    over, that accepts at most 60 % of the drafts of a baseline without.
 
 Why it matters:
     A cached prefix brings back the KV of the target, and not in every path that of the drafter: loaded back from
@@ -12,8 +13,9 @@ Why it matters:
     and no error says so.
 
 How sure and why:
-    Low after one flush, between prompts, or against one baseline: other requests may have followed. Medium when the
-    same happened at two flushes or more.
+    High that the draft's KV is not stored where SGLang says so; what it costs shows only against a cold cache. Else low
+    after one flush, between prompts, or against one baseline: other requests may have followed. Medium when the same
+    happened at two flushes or more.
 
 Rivals:
     Other requests behind the flush (benchmarks flush before they start), or behind the longer prefix. ACC008: cached
@@ -68,7 +70,20 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
     stopped = gate(facts)
     if stopped is not None:
         return stopped
-    return _flushed(facts) or _by_prompt(facts) or _against(facts, baseline) or _answer(facts)
+    return _told(facts) or _flushed(facts) or _by_prompt(facts) or _against(facts, baseline) or _answer(facts)
+
+
+def _told(facts: Facts) -> Finding | None:
+    lines = facts.stability.draft_not_kept
+    if not lines:
+        return None
+    return _finding(
+        "HiCache stores the target's KV and not the draft's: SGLang skips the draft's pool",
+        Confidence.HIGH,
+        "Behind every prefix that is loaded back, the drafter reads KV of other requests.",
+        lines,
+        "little is loaded back, and then little is lost",
+    )
 
 
 def _lost(before: float, after: float) -> bool:

@@ -36,7 +36,7 @@ class KnownBug:
     @property
     def repair(self) -> str:
         """`upstream` without its details."""
-        return self.upstream.partition(" (")[0].partition(";")[0]
+        return self.upstream.partition(";")[0]
 
     @property
     def needs(self) -> str:

@@ -391,6 +391,14 @@ EVENTS: tuple[PatternGrammar, ...] = (
         follow=80,
     ),
     _p(
+        "hicache_draft_skipped",
+        "not supported for HiCache, skipping.",
+        r"Draft pool type (?P<subject>[A-Za-z_0-9]{1,80}) not supported",
+        f"{_T}Draft pool type DSATokenToKVPool not supported for HiCache, skipping.",
+        {"subject": "DSATokenToKVPool"},
+        fold=True,
+    ),
+    _p(
         "nan_logits",
         "Detected errors during sampling!",
         r"(?:^|\] )Detected errors during sampling! (?P<subject>NaN in the logits)",
