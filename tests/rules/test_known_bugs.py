@@ -1,15 +1,18 @@
 """What is known of engine releases: the table holds together, and findings say what it means for the run."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from tests.rules.builders import at, drafting, fact, level, setting
+from traceana.api_compare import compare
 from traceana.facts.model import Evidence, Facts
 from traceana.rules.interface import Confidence, Finding, Severity
-from traceana.rules.known_bugs import KnownBug, bugs_of, known_bugs, with_known_bugs
+from traceana.rules.known_bugs import KnownBug, between_releases, bugs_of, known_bugs, with_known_bugs
 from traceana.rules.registry import rules
 
 HICACHE = setting("enable_hierarchical_cache", True)
@@ -143,3 +146,34 @@ def test_the_registry_adds_it_to_what_rules_find(monkeypatch: pytest.MonkeyPatch
     ((_, outcome),) = registry.run_all(run("sglang", "0.5.9", None, HICACHE))
     assert isinstance(outcome, Finding)
     assert "fixed in 0.5.11" in outcome.why
+
+
+def test_two_releases_differ_in_the_bugs_between_them():
+    graphs = setting("enforce_eager", False)
+    told = between_releases(run("vllm", "0.17.1", None, graphs), run("vllm", "0.24.0", None, graphs))
+    assert any(said.startswith("no longer in the second: cudagraph_mode FULL") and "GRF001" in said for said in told)
+    assert any(said.startswith("only in the second: model runner V2") for said in told)
+    assert not any("TRITON_MLA" in said for said in told), "nothing says that this backend ran"
+    assert not any("STB003" in said for said in told), "a crash is no change of speed"
+    eager = setting("enforce_eager", True)
+    assert not any(
+        "GRF" in said for said in between_releases(run("vllm", "0.17.1", None, eager), run("vllm", "0.24.0"))
+    )
+
+
+def test_the_same_release_unknown_ones_and_other_engines_have_nothing_between_them():
+    assert between_releases(run("vllm", "0.20.2"), run("vllm", "0.20.2")) == ()
+    assert between_releases(run("vllm", None), run("vllm", "0.20.2")) == ()
+    assert between_releases(run("vllm", "0.20.2"), run("sglang", "0.5.9")) == ()
+
+
+def test_a_comparison_of_two_releases_tells_them(tmp_path: Path):
+    log = (Path(__file__).parents[2] / "fixtures" / "rules" / "GRF004" / "healthy").glob("*.log").__next__().read_text()
+    sides = []
+    for version in ("0.17.1", "0.24.0"):
+        path = tmp_path / f"{version}.log"
+        path.write_text(re.sub(r"\(v[\d.]+\)", f"(v{version})", log))
+        sides.append([[(str(path), None)]])
+    report, _ = compare(sides)
+    (row,) = [d for d in report.pairs[0].differences if d.what == "engine version"]
+    assert "no longer in the second: cudagraph_mode FULL" in row.why

@@ -81,6 +81,34 @@ def with_known_bugs(finding: Finding, facts: Facts) -> Finding:
     return replace(finding, why=why, fix=tuple(dict.fromkeys((*finding.fix, *updates))))
 
 
+def between_releases(before: Facts, after: Facts) -> tuple[str, ...]:
+    """Known bugs that one of two runs' releases has and the other has not, in words; () where nothing is known.
+
+    Bugs that need a setting a run contradicts, or a text, and those that end a run are left out. Of two engines nothing
+    is said.
+    """
+    releases = [_release(facts) for facts in (before, after)]
+    engine = before.identity.engine.value
+    if engine != after.identity.engine.value or None in releases:
+        return ()
+    said = []
+    for bug in known_bugs():
+        speed = not bug.texts and any(code.startswith(_OF_SPEED) for code in bug.rules)
+        if bug.engine != engine or not (speed and _settings(bug, before) and _settings(bug, after)):
+            continue
+        has = [release is not None and release.within(bug.versions) for release in releases]
+        lacks = [release is not None and not release.touches(bug.versions) for release in releases]
+        if has[0] and lacks[1]:
+            said.append(f"no longer in the second: {bug.what} ({bug.repair}, {', '.join(bug.rules)})")
+        elif lacks[0] and has[1]:
+            said.append(f"only in the second: {bug.what} ({bug.repair}, {', '.join(bug.rules)})")
+    return tuple(said)
+
+
+#: families of rules whose causes change the speed of a run that goes on
+_OF_SPEED = ("ACC", "CYC", "GRF", "COM")
+
+
 @dataclass(frozen=True, slots=True)
 class _Release:
     """The release that ran, or the first and last it can be; None: no bound."""
