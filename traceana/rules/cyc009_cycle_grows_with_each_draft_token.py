@@ -20,7 +20,7 @@ Rivals:
     larger width (GRF001); other requests in the two runs.
 
 Confirm:
-    Time verify and draft apart at both widths (`traceana instrument`): the part that grows is the cause.
+    Time verify and draft apart at both widths (`traceana run`): the part that grows is the cause.
 
 Fix:
     1 or 2 draft tokens, or no speculation above a small load; large batches read all experts anyway, so measure there
