@@ -14,9 +14,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from traceana.cli.explain import as_markdown
+from traceana.cli.explain import as_markdown, needs
 from traceana.report.text import FAMILIES
 from traceana.rules.interface import Rule
+from traceana.rules.known_bugs import known_bugs
 from traceana.rules.registry import doc, rules
 from traceana.store.tables import ATTRIBUTION_TABLES, STORED
 from traceana_parsers.schema import Column
@@ -141,13 +142,29 @@ def rules_index() -> str:
     ]
     for family, codes in _by_family():
         rows = [
-            f"| [{r.code}]({r.code}.md) | {r.severity.value} | {', '.join(r.engines)} | {_cell(doc(r).summary)} |"
+            f"| [{r.code}]({r.code}.md) | {r.severity.value} | {', '.join(r.engines)} | {needs(r)} | "
+            f"{_cell(doc(r).summary)} |"
             for r in codes
         ]
-        parts.append(
-            f"## {family}\n\n" + "\n".join(["| code | severity | engines | what it says |", "|---|---|---|---|", *rows])
-        )
+        head = ["| code | severity | engines | needs | what it says |", "|---|---|---|---|---|"]
+        parts.append(f"## {family}\n\n" + "\n".join([*head, *rows]))
+    parts.append(_bugs())
     return _HEAD + "\n\n".join(parts) + "\n"
+
+
+def _bugs() -> str:
+    """The table of known bugs of engine releases."""
+    rows = [
+        f"| {', '.join(f'[{code}]({code}.md)' for code in bug.rules)} | {bug.engine} {bug.versions.replace(',', ', ')} "
+        f"| {_cell(bug.what)} | {bug.fixed or 'no release read'} | {_cell(bug.upstream)} |"
+        for bug in known_bugs()
+    ]
+    return (
+        "## Known bugs of releases\n\nA finding says which of these the running release has, which are fixed in it, "
+        "and which release to go to. How each is known stands on the pages of the rules; only releases whose source "
+        "was read count.\n\n"
+        + "\n".join(["| rules | releases | what | fixed in | upstream |", "|---|---|---|---|---|", *rows])
+    )
 
 
 def _by_family() -> Iterator[tuple[str, list[Rule]]]:

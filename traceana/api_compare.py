@@ -12,7 +12,8 @@ from traceana.errors import TraceanaError
 from traceana_parsers.sources import expand
 
 if TYPE_CHECKING:
-    from traceana.facts.compare_levels import Run
+    from traceana.facts.compare_levels import Run, Side
+    from traceana.facts.compare_model import Comparison
     from traceana.report.check_report import CheckReport
     from traceana.report.compare_report import CompareReport
     from traceana_parsers.interface import FileReport
@@ -51,7 +52,22 @@ def compare(
         [o for _, o in run_all(side.facts, None if side.facts is plain else plain) if isinstance(o, Finding)]
         for side in made
     ]
-    return compare_report(compare_facts(made), findings), tuple(reports)
+    return compare_report(_with_known_bugs(compare_facts(made), made), findings), tuple(reports)
+
+
+def _with_known_bugs(found: Comparison, sides: Sequence[Side]) -> Comparison:
+    """The comparison with what is known to have changed between the engine releases of each pair."""
+    from traceana.rules.known_bugs import between_releases
+
+    pairs = []
+    for pair, side in zip(found.pairs, sides[1:], strict=True):
+        told = between_releases(sides[0].facts, side.facts)
+        rows = tuple(
+            replace(row, why="; ".join((row.why, *told))) if row.what == "engine version" else row
+            for row in pair.differences
+        )
+        pairs.append(replace(pair, differences=rows))
+    return replace(found, pairs=tuple(pairs))
 
 
 def run(chosen: Sequence[Chosen], reports: list[FileReport], columns: Mapping[str, str] | None = None) -> Run:

@@ -14,6 +14,7 @@ CODES = [rule.code for rule in rules()]
 COMPANIONS = {
     "CAP002": {"CAP001"},  # a retraction happens because the pool is full
     "CYC004": {"CYC002"},  # past the cliff the run is below break-even
+    "ACC007": {"STB003"},  # the engine's own word on NaN is an error as well
     "ACC009": {"ACC003"},  # wrong sums show as low acceptance
     "COM009": {"COM006"},  # exchanges that stand alone are communication that takes a part of the cycle
 }

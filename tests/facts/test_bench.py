@@ -172,3 +172,20 @@ def test_a_client_that_reads_several_tokens_at_once_does_not_lengthen_a_plain_st
     row = {"tool": "vllm_bench", "speculative": False, "concurrency": 1, "output_tps": 98.0, "itl_of": "chunk"}
     (point,) = points([{**row, "tpot_mean_ms": 10.0, "itl_mean_ms": 10.3}])
     assert point.cycle_ms.value == 10.0
+
+
+def test_runs_at_two_temperatures_are_two_points_and_0_is_a_temperature() -> None:
+    made = points([_counted(temperature=0.0), _counted(temperature=1.0, output_tps=300.0, duration_s=2.7)])
+    assert sorted(p.temperature or 0.0 for p in made) == [0.0, 1.0]
+    assert [p.temperature for p in made].count(0.0) == 1
+    assert all(len(p.runs) == 1 for p in made)
+
+
+def test_a_printed_block_without_the_temperature_is_the_twin_of_its_file() -> None:
+    made = points([_counted(temperature=0.7), _counted(file_id=1)])
+    assert [p.temperature for p in made] == [0.7]
+
+
+def test_arguments_of_the_client_that_decide_the_texts_are_kept() -> None:
+    (point,) = points([_counted(attrs='{"ignore_eos": true, "host": "127.0.0.1"}')])
+    assert point.arguments == (("ignore_eos", "True"),)

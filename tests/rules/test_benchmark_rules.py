@@ -48,3 +48,19 @@ def test_a_baseline_that_generated_other_tokens_is_other_work():
 
 def test_without_a_benchmark_nothing_is_asked():
     assert isinstance(ben001.check(Facts(), None), NotApplicable)
+
+
+def test_clients_that_ask_for_other_texts_are_told():
+    run = Facts(points=(point(arguments=(("ignore_eos", "True"), ("seed", "0"))),))
+    base = Facts(points=(point(speculative=False, arguments=(("ignore_eos", "False"), ("seed", "1"))),))
+    finding = found(ben001.check(run, base))
+    assert "ignore_eos is True, in the baseline False" in finding.title
+    assert "seed" not in finding.title, "another seed is another sample of the same texts"
+    assert "the same client arguments in both runs" in finding.fix
+
+
+def test_an_argument_that_only_one_result_names_is_no_difference():
+    run = Facts(points=(point(arguments=(("ignore_eos", "True"),)),))
+    outcome = ben001.check(run, Facts(points=(point(speculative=False),)))
+    assert isinstance(outcome, Clear)
+    assert "answers run past their own end" in outcome.note

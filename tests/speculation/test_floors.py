@@ -113,3 +113,20 @@ def test_shape_by_name(model, shape):
     else:
         assert found is not None
         assert (found.layers, found.hidden) == shape
+
+
+@pytest.mark.parametrize(
+    ("model", "share"),
+    [
+        ("example-org/Larch-30B-A3B-Instruct", 0.1),
+        ("example-org/larch-122b-a10b", 10 / 122),
+        ("/models/DeepSeek-R1-0528", 37 / 671),
+        ("gpt-oss-120b", 5.1 / 117),
+        ("DeepSeek-R1-Distill-Llama-8B", None),
+        ("example-org/Fern-24B", None),
+        ("example-org/Odd-8B-A8B", None),
+        ("", None),
+    ],
+)
+def test_the_active_share_of_a_mixture_is_read_from_its_name(model: str, share: float | None) -> None:
+    assert hardware.active_share(model) == (None if share is None else pytest.approx(share))

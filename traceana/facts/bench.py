@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from traceana.facts import bench_acceptance as acceptance
 from traceana.facts import bench_figures as figures
 from traceana.facts.bench_model import LoadPoint, PointSource, Samples
+from traceana.facts.conditions import client_arguments
 from traceana.facts.locate import Locator
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ _WRITTEN = ("table", "run_list")
 #: what makes two rows repeats of one measurement
 _KEY = (
     "tool", "series", "speculative", "k", "num_steps", "topk", "num_draft_tokens",
-    "concurrency", "request_rate", "context_tokens", "output_length", "row",
+    "concurrency", "request_rate", "context_tokens", "output_length", "temperature", "row",
 )  # fmt: skip
 #: columns in which 0 is a value
 _COUNTED = (
     "file_id", "line", "byte_offset", "point", "k", "num_steps", "topk", "num_draft_tokens", "context_tokens", "failed",
-    "drafts", "drafted", "accepted", "accept_rate_printed",
+    "drafts", "drafted", "accepted", "accept_rate_printed", "temperature",
 )  # fmt: skip
 _SMALLEST, _LARGEST = 1e-6, 1e12  # beyond these a figure is a slip of the keyboard or a broken file
 _MOST_POINTS = 4000
@@ -96,7 +97,7 @@ def _without_twins(rows: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
     richness = pl.sum_horizontal(pl.all().exclude("attrs").is_not_null().cast(pl.Int32))
-    unsaid = ("context_tokens", "output_length")  # one of the two may leave them out
+    unsaid = ("context_tokens", "output_length", "temperature")  # one of the two may leave them out
     key = [*(name for name in _KEY if name not in unsaid), "requests", "output_tokens"]
     ranked = (
         rows.with_row_index("_at")
@@ -193,6 +194,8 @@ def _point(rows: list[dict[str, Any]], samples: dict[tuple[int, int], Samples], 
         input_tokens=figures.count(rows, "input_tokens"),
         output_tokens=figures.count(rows, "output_tokens"),
         dataset=first["dataset"],
+        temperature=first["temperature"],
+        arguments=client_arguments(first["attrs"]),
         notes=figures.notes(rows),
         evidence=tuple(where.at(row) for row in rows[:8]),
     )

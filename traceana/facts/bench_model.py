@@ -80,6 +80,8 @@ class LoadPoint:
     input_tokens: int | None = None
     output_tokens: int | None = None
     dataset: str | None = None  # what the client sent, under the client's own name for it
+    temperature: float | None = None  # of sampling, where the client says it
+    arguments: tuple[tuple[str, str], ...] = ()  # of the client, those that change what is measured: ignore_eos, ...
     queued_max: int | None = None  # most requests waiting in the windows of a log
     notes: tuple[str, ...] = ()  # what is odd about the figures, in words
     evidence: tuple[Evidence, ...] = ()

@@ -105,7 +105,7 @@ def build(tables: Tables) -> Facts:
         incidents=incidents.incidents(events, where),
         collective_timeouts=incidents.collective_timeouts(events, where),
         last_seen=incidents.last_seen({"events": events, "decode_samples": decode, "prefill_samples": prefill}, where),
-        stability=stability.stability(view, events, where),
+        stability=stability.stability(view, events, prefill, where),
         points=(
             *(p for p in benched if p.timed),
             *log_points.points(view, levels, engine, spec, earned),

@@ -89,7 +89,6 @@ def _loads(points: pl.DataFrame, requests: pl.DataFrame) -> tuple[LoadConditions
     lengths = _prompt_lengths(requests)
     made: dict[tuple[Any, ...], LoadConditions] = {}
     for row in points.iter_rows(named=True):
-        attrs = _attrs(row["attrs"])
         found = LoadConditions(
             concurrency=row["concurrency"],
             context_tokens=row["context_tokens"],
@@ -105,7 +104,7 @@ def _loads(points: pl.DataFrame, requests: pl.DataFrame) -> tuple[LoadConditions
             texts=row["texts"],
             label=row["label"] if row["tool"] == "table" else None,  # elsewhere it numbers the runs
             doubt=row["doubt"],
-            arguments=tuple((name, _plain(attrs[name])) for name in _CLIENT_ARGUMENTS if attrs.get(name) is not None),
+            arguments=client_arguments(row["attrs"]),
         )
         seconds = row["duration_s"]
         key = (
@@ -173,6 +172,12 @@ def _prompt_lengths(requests: pl.DataFrame) -> dict[tuple[int, int], str]:
         (file_id, point): hashlib.sha256(json.dumps(lengths).encode()).hexdigest()[:16]
         for file_id, point, lengths in grouped.iter_rows()
     }
+
+
+def client_arguments(text: str | None) -> tuple[tuple[str, str], ...]:
+    """Name and value of the client's arguments that change what is measured, from a point's `attrs`."""
+    attrs = _attrs(text)
+    return tuple((name, _plain(attrs[name])) for name in _CLIENT_ARGUMENTS if attrs.get(name) is not None)
 
 
 def _attrs(text: str | None) -> dict[str, Any]:

@@ -32,6 +32,7 @@ _KINDS = {
     "fatal_signal": "worker_died",
     "nccl_timeout": "collective_timeout",
     "context_length": "context_length",
+    "nan_logits": "nan_logits",
     "exception": "exception",
     "traceback": "exception",
 }

@@ -441,7 +441,8 @@ class Incident:
     """A crash, hang, exception or failed start.
 
     `kind`: watchdog, engine_dead, worker_died, exception, sigquit, out_of_memory, health_check, shm_too_small,
-    argument_error, context_length, draft_vocab, killed. `frames`: py-spy frames of that rank, innermost first.
+    argument_error, context_length, draft_vocab, nan_logits, killed. `frames`: py-spy frames of that rank, innermost
+    first.
     """
 
     kind: str
@@ -494,6 +495,19 @@ class Trend:
 
 
 @dataclass(frozen=True, slots=True)
+class CachedPrefixes:
+    """Mean accept length of steady windows with one running request, by what the prefix cache gave its prompt.
+
+    `cold`: at most a tenth of the prompt came from the cache, `cached`: at least half of it.
+    """
+
+    cold: float
+    cached: float
+    windows: tuple[int, int]  # of either kind
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Stability:
     """Spread, trend and step changes of steady throughput within the regime with the most windows.
 
@@ -510,6 +524,8 @@ class Stability:
     jit_evidence: tuple[Evidence, ...] = ()
     eplb_then_drop: tuple[Evidence, float, float] | None = None  # EPLB line, accept length before and after
     flushes: tuple[Flush, ...] = ()  # of the prefix cache, with windows on both sides
+    cached: CachedPrefixes | None = None  # None without windows of both kinds
+    draft_not_kept: tuple[Evidence, ...] = ()  # lines that say that HiCache does not store the draft's KV
 
 
 @dataclass(frozen=True, slots=True)

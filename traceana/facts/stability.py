@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceana.facts.events import of_kind, rows
 from traceana.facts.locate import Locator
-from traceana.facts.model import Evidence, Flush, Stability, Trend
+from traceana.facts.model import CachedPrefixes, Evidence, Flush, Stability, Trend
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,9 +18,11 @@ _MIN_T = 6.0  # Welch's t of the two sides; chosen so that pure noise of 200 win
 _MIN_STEP = 0.15  # relative change of the mean
 _AROUND = 10
 _FEW = 3  # windows on each side of a flush
+_COLD, _CACHED = 0.1, 0.5  # share of a prompt that the prefix cache gave
+_ENOUGH = 10  # windows behind either
 
 
-def stability(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> Stability:
+def stability(windows: pl.DataFrame, events: pl.DataFrame, prefill: pl.DataFrame, where: Locator) -> Stability:
     """How even the run was, at the load level with the most steady windows."""
     import polars as pl
 
@@ -30,6 +32,8 @@ def stability(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> St
         jit_evidence=tuple(where.at(r) for r in rows(jit.head(3))),
         eplb_then_drop=_eplb(windows, events, where),
         flushes=_flushes(windows, events, where),
+        cached=_cached(windows, prefill, where),
+        draft_not_kept=tuple(where.at(r) for r in rows(of_kind(events, "hicache_draft_skipped").head(3))),
         accept_trend=_accept_trend(windows),
     )
     steady = windows.filter(pl.col("steady") & (pl.col("gen_tps") > 0))
@@ -139,3 +143,24 @@ def _flushes(windows: pl.DataFrame, events: pl.DataFrame, where: Locator) -> tup
         if min(len(before), len(after)) >= _FEW and isinstance(means[0], float) and isinstance(means[1], float):
             found.append(Flush(means[0], means[1], where.at(row)))
     return tuple(found)
+
+
+def _cached(windows: pl.DataFrame, prefill: pl.DataFrame, where: Locator) -> CachedPrefixes | None:
+    """Accept length by the share of the prompt that came from the prefix cache, one request at a time.
+
+    With one running request the last prefill line before a window is that request's.
+    """
+    import polars as pl
+
+    prompts = prefill.filter(pl.col("cached_tokens").is_not_null() & pl.col("new_tokens").is_not_null())
+    alone = windows.filter(pl.col("steady") & (pl.col("running") == 1) & pl.col("accept_length").is_not_null())
+    if not prompts.height or not alone.height:
+        return None
+    total = pl.col("cached_tokens") + pl.col("new_tokens")
+    shares = prompts.select("file_id", "line", (pl.col("cached_tokens") / total).alias("share")).sort("line")
+    known = alone.sort("line").join_asof(shares, on="line", by="file_id", strategy="backward", check_sortedness=False)
+    cold, cached = known.filter(pl.col("share") <= _COLD), known.filter(pl.col("share") >= _CACHED)
+    means = cold["accept_length"].mean(), cached["accept_length"].mean()
+    if min(cold.height, cached.height) < _ENOUGH or not isinstance(means[0], float) or not isinstance(means[1], float):
+        return None
+    return CachedPrefixes(means[0], means[1], (cold.height, cached.height), (*where.spans(cached), *where.spans(cold)))

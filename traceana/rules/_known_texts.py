@@ -120,7 +120,7 @@ KNOWN_TEXTS: tuple[KnownText, ...] = (
         "out_of_memory",
     ),
     KnownText(
-        ("probability tensor contains either", "nan in the logits", "nan in logits"),
+        ("probability tensor contains either", "nan in the logits", "nan in logits", "nan detected in"),
         "the logits were not numbers",
         "NaN in the target's or the drafter's logits: a kernel bug or a quantisation that does not fit this GPU.",
         ("try another attention or GEMM backend", "check the checkpoint's quantisation against the GPU generation"),

@@ -11,14 +11,16 @@ Why it matters:
 
 How sure and why:
     Medium: repetitive output at temperature 0 can reach the bound too. A draft of one token is judged only over 1,000
-    drafted tokens, because good ones do reach 100 % for a while.
+    drafted tokens, because good ones do reach 100 % for a while. High where SGLang itself reports NaN in the logits
+    (--enable-nan-detection).
 
 Rivals:
     Output that repeats itself (greedy loops, ignore-eos benchmarks, copied text); a forced acceptance
     (SGLANG_SIMULATE_ACC_LEN); target and draft are the same model.
 
 Confirm:
-    Read one reply: repeated tokens or "!!!!" mean broken logits. VLLM_COMPUTE_NANS_IN_LOGITS=1 counts NaN in vLLM.
+    Read one reply: repeated tokens or "!!!!" mean broken logits. VLLM_COMPUTE_NANS_IN_LOGITS=1 counts NaN in vLLM,
+    --enable-nan-detection reports it in SGLang.
 
 Fix:
     If the output is broken: another attention or GEMM backend, a newer engine; if it repeats: other prompts.
@@ -85,17 +87,19 @@ def _drafted(facts: Facts, k: int | None) -> float:
 def _finding(facts: Facts, k: int | None, drafted: float) -> Finding:
     acceptance = facts.acceptance
     bound = f"exactly {k + 1}.00" if k else "at its bound"
+    broken = [i.evidence for i in facts.incidents if i.kind == "nan_logits"]
     return Finding(
         code=RULE.code,
         title=f"Accept length is {bound} in {acceptance.exactly_ceiling} of "
         f"{count(stats_lines(facts), 'stats line')}: every draft accepted",
         severity=Severity.WARNING,
-        confidence=Confidence.MEDIUM,
+        confidence=Confidence.HIGH if broken else Confidence.MEDIUM,
         why=f"About {drafted:,.0f} drafted tokens without one rejection. NaN logits or draft ids of -1 look like this; "
-        "a drafter does not.",
+        "a drafter does not." + (" The engine reports NaN in the logits." if broken else ""),
         fix=("read a reply; if it is broken, try another attention or GEMM backend or a newer engine",),
-        evidence=picked(acceptance.evidence, acceptance.accept_length.evidence),
-        confirm="one reply of this server: does it repeat one token? vLLM: VLLM_COMPUTE_NANS_IN_LOGITS=1",
+        evidence=picked(broken, acceptance.evidence, acceptance.accept_length.evidence),
+        confirm="one reply of this server: does it repeat one token? vLLM: VLLM_COMPUTE_NANS_IN_LOGITS=1, SGLang: "
+        "--enable-nan-detection",
         rivals=(
             "output that repeats itself (greedy loops, ignore-eos benchmarks, copied text)",
             "a forced acceptance (SGLANG_SIMULATE_ACC_LEN)",

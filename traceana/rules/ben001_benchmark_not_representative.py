@@ -2,13 +2,15 @@
 
 What it sees:
     The client's own words: prompts of random tokens (vLLM's dataset "random", SGLang's "random-ids") in a benchmark of
-    a run that speculates; and benchmarks at the same concurrency and number of requests whose generated tokens differ
-    from the baseline's by more than 5 %.
+    a run that speculates; benchmarks at the same concurrency and number of requests whose generated tokens differ from
+    the baseline's by more than 5 %; and benchmarks of which one ignores the end-of-sequence token, or applies the chat
+    template, and the baseline's does not.
 
 Why it matters:
     Acceptance depends on the text. After random tokens a model writes noise or falls into repetition, and the drafter
     guesses the first badly and the second too well. With other output lengths a batch empties at another pace, so two
-    throughputs are not the same work.
+    throughputs are not the same work. Behind its own end (ignore_eos) a model rambles or repeats itself, and without
+    the chat template it writes what no drafter was trained on.
 
 How sure and why:
     Medium: that the prompts are random, or that totals differ, is certain; which way it moved the result is not known.
@@ -44,6 +46,19 @@ SAME_TOKENS = Threshold(
 )
 #: benchmark tool -> its names for prompts of random token ids
 _RANDOM = {"vllm_bench": ("random",), "sglang_bench": ("random-ids",)}
+#: client arguments that decide what is written
+_TEXTS = ("ignore_eos", "apply_chat_template", "skip_chat_template")
+
+
+@dataclass(frozen=True, slots=True)
+class _Other:
+    """A client argument that differs between two points at one load."""
+
+    name: str
+    run: LoadPoint
+    base: LoadPoint
+    mine: str
+    theirs: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +77,30 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
         return NotApplicable("no benchmark result is among the inputs")
     random = [p for p in benched if _drafts(p, facts) and p.dataset in _RANDOM.get(p.tool, ())]
     uneven = _uneven(benched, baseline)
-    if random or uneven:
-        return _finding(random, uneven)
+    other = _other_arguments(benched, baseline)
+    if random or uneven or other:
+        return _finding(random, uneven, other)
     names = sorted({clip(p.dataset, 40) for p in benched if p.dataset is not None})
-    return Clear(f"prompts: {listing(names)}" if names else "the results do not name their prompts")
+    ignored = "; answers run past their own end (ignore_eos)" if any(_ignores_eos(p) for p in benched) else ""
+    return Clear((f"prompts: {listing(names)}" if names else "the results do not name their prompts") + ignored)
+
+
+def _ignores_eos(point: LoadPoint) -> bool:
+    return dict(point.arguments).get("ignore_eos") == "True"
+
+
+def _other_arguments(benched: list[LoadPoint], baseline: Facts | None) -> list[_Other]:
+    """Client arguments that decide the texts and differ from the baseline's at the same load, each name once."""
+    found: dict[str, _Other] = {}
+    for point in benched:
+        for base in baseline.points if baseline is not None else ():
+            if base.source is not PointSource.BENCH or base.concurrency != point.concurrency:
+                continue
+            mine, theirs = dict(point.arguments), dict(base.arguments)
+            for name in _TEXTS:
+                if mine.get(name, theirs.get(name)) != theirs.get(name, mine.get(name)):
+                    found.setdefault(name, _Other(name, point, base, mine[name], theirs[name]))
+    return list(found.values())
 
 
 def _drafts(point: LoadPoint, facts: Facts) -> bool:
@@ -91,7 +126,7 @@ def _uneven(benched: list[LoadPoint], baseline: Facts | None) -> list[_Uneven]:
     return found
 
 
-def _finding(random: list[LoadPoint], uneven: list[_Uneven]) -> Finding:
+def _finding(random: list[LoadPoint], uneven: list[_Uneven], other: list[_Other]) -> Finding:
     parts, fix = [], []
     title = ""
     if random:
@@ -110,7 +145,13 @@ def _finding(random: list[LoadPoint], uneven: list[_Uneven]) -> Finding:
         title = title or f"The two benchmarks are not the same work: {lead}"
         parts.append(f"The run generated {pct(abs(worst.share))} {'more' if worst.share > 0 else 'less'}: {lead}.")
         fix.append("the same prompts and seed in both runs, and --ignore-eos with one output length")
-    points = (*random, *(u.run for u in uneven), *(u.base for u in uneven))
+    if other:
+        differ = "; ".join(f"{o.name} is {clip(o.mine, 20)}, in the baseline {clip(o.theirs, 20)}" for o in other)
+        title = title or f"The two benchmarks do not ask for the same texts: {differ}"
+        parts.append(f"{differ[0].upper()}{differ[1:]}: other texts, other lengths, other acceptance.")
+        fix.append("the same client arguments in both runs")
+    pairs = [*((u.run, u.base) for u in uneven), *((o.run, o.base) for o in other)]
+    points = (*random, *(point for pair in pairs for point in pair))
     return Finding(
         code=RULE.code,
         title=title,

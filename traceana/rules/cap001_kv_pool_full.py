@@ -2,7 +2,7 @@
 
 What it sees:
     Token usage of 0.95 or more in several windows while requests queue, or together with retractions (SGLang) or
-    preemptions (vLLM).
+    preemptions (vLLM). With a baseline without speculation also how much larger its pool was.
 
 Why it matters:
     A full pool caps the batch below what the server could run. A retracted request loses its KV and is prefilled again.
@@ -29,7 +29,7 @@ References:
 from __future__ import annotations
 
 from traceana.facts.model import Facts
-from traceana.rules._levels import NO_WINDOWS, drafting
+from traceana.rules._levels import NO_WINDOWS, drafting, plain
 from traceana.rules._text import count, pct, picked
 from traceana.rules.interface import (
     CannotTell,
@@ -54,7 +54,7 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
         return _not_full(facts, evicted)
     if not evicted and (capacity.windows_full < MIN_WINDOWS.value or capacity.windows_queued == 0):
         return Clear(f"KV pool full in {count(capacity.windows_full, 'window')}, and nothing waited for it")
-    return _finding(facts)
+    return _finding(facts, baseline)
 
 
 def _not_full(facts: Facts, evicted: bool) -> Outcome:
@@ -71,7 +71,21 @@ def _not_full(facts: Facts, evicted: bool) -> Outcome:
     return Clear(f"KV pool at most {pct(usage)} full")
 
 
-def _finding(facts: Facts) -> Finding:
+def _share(facts: Facts, baseline: Facts | None) -> str:
+    """What speculation takes of the pool: measured against a baseline without it, else in words."""
+    if not drafting(facts):
+        return ""
+    mine = facts.capacity.kv_tokens.value
+    other = baseline.capacity.kv_tokens.value if baseline is not None and plain(baseline) else None
+    if mine is None or other is None or other <= mine:
+        return " Speculation takes a share of the pool: the draft's KV and k + 1 slots per request."
+    return (
+        f" Without speculation the pool had {other:,} tokens (baseline), {pct(1 - mine / other)} of which the draft's "
+        "weights, KV and graphs take, if both runs were given the same memory."
+    )
+
+
+def _finding(facts: Facts, baseline: Facts | None) -> Finding:
     capacity = facts.capacity
     windows = f"{capacity.windows_full} of {count(capacity.windows, 'window')}"
     effects = [
@@ -90,7 +104,7 @@ def _finding(facts: Facts) -> Finding:
         confidence=Confidence.HIGH,
         why="New requests wait until running ones end"
         + (", and retracted ones are prefilled again." if capacity.retractions or capacity.preemptions else ".")
-        + (" Speculation takes a share of the pool: the draft's KV and k + 1 slots per request." * drafting(facts)),
+        + _share(facts, baseline),
         fix=_fix(facts),
         evidence=picked(
             capacity.full_evidence, (r.evidence for r in capacity.retractions), capacity.usage_max.evidence

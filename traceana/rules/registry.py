@@ -10,7 +10,8 @@ from functools import cache
 
 from traceana import rules as _package
 from traceana.facts.model import Facts
-from traceana.rules.interface import CannotTell, NotApplicable, Outcome, Rule
+from traceana.rules.interface import CannotTell, Finding, NotApplicable, Outcome, Rule
+from traceana.rules.known_bugs import with_known_bugs
 
 #: what rules about a log answer when traces are all there is, and the other way round
 NO_LOG = CannotTell(
@@ -85,7 +86,8 @@ def doc(rule: Rule) -> RuleDoc:
 def run_all(facts: Facts, baseline: Facts | None = None) -> tuple[tuple[Rule, Outcome], ...]:
     """Every rule's outcome for a run, by code.
 
-    A rule of other engines than the run's does not apply; one whose kind of input is missing cannot tell.
+    A rule of other engines than the run's does not apply; one whose kind of input is missing cannot tell. Findings
+    say which known bugs of the running release fit.
     """
     engine = facts.identity.engine.value
 
@@ -96,6 +98,7 @@ def run_all(facts: Facts, baseline: Facts | None = None) -> tuple[tuple[Rule, Ou
             return NO_TRACE if facts.cycle.total_ms.known else NOTHING_TO_TRACE
         if rule.needs == "log" and (facts.trace_only or facts.results_only):
             return NO_LOG
-        return rule.check(facts, baseline)
+        found = rule.check(facts, baseline)
+        return with_known_bugs(found, facts) if isinstance(found, Finding) else found
 
     return tuple((rule, outcome(rule)) for rule in rules())

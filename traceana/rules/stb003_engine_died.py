@@ -132,7 +132,7 @@ def _finding(facts: Facts, roots: list[Incident], ends: list[Incident]) -> Findi
 
 def _died(facts: Facts, incidents: list[Incident]) -> bool:
     """Whether something ended: a kind that says so, a fatal wording, or nothing served afterwards."""
-    if any(i.kind not in ("exception", "argument_error") for i in incidents):
+    if any(i.kind not in ("exception", "argument_error", "nan_logits") for i in incidents):
         return True
     if any(mark in words(i.text, i.evidence.text) for i in incidents for mark in _FATAL):
         return True
@@ -146,7 +146,7 @@ def _served_after(facts: Facts, moment: datetime | None) -> bool:
 
 
 def _title(root: Incident, known: KnownText | None, died: bool) -> str:
-    subject = "The engine died" if died else "An exception was logged and the server went on"
+    subject = "The engine died" if died else "An error was logged and the server went on"
     if known is not None:
         return f"{subject}: {known.title}"
     if root.kind in _CONSEQUENCES:

@@ -29,6 +29,10 @@ class Shape:
     hidden: int
 
 
+#: Qwen3-30B-A3B, Qwen3.5-122B-A10B, gemma-4-26B-A4B
+_ACTIVE = re.compile(r"(?<![\d.])(?P<all>\d{1,4}(?:\.\d)?)B-A(?P<active>\d{1,3}(?:\.\d)?)B", re.IGNORECASE)
+
+
 @cache
 def _table(name: str) -> dict[str, Any]:
     return toml_table("traceana.speculation.floors", name)
@@ -52,4 +56,16 @@ def shape(model: str) -> Shape | None:
     for row in _table("models.toml")["model"]:
         if re.search(row["pattern"], model, re.IGNORECASE):
             return Shape(row["layers"], row["hidden"])
+    return None
+
+
+def active_share(model: str) -> float | None:
+    """Active weights / all weights of a mixture of experts by its name, or None; assumed, since a name is no proof."""
+    named = _ACTIVE.search(model)
+    if named is not None and float(named["all"]) > 0:
+        share = float(named["active"]) / float(named["all"])
+        return share if share < 1 else None
+    for row in _table("models.toml")["mixture"]:
+        if re.search(row["pattern"], model, re.IGNORECASE):
+            return float(row["active"] / row["total"])
     return None
