@@ -90,7 +90,7 @@ def test_an_input_that_fires_it_and_a_healthy_twin_exist(rule: Rule, kind: str):
 def test_every_rule_says_what_stays_open_when_it_cannot_tell(rule: Rule):
     assert rule.asks.startswith(("whether ", "which "))
     assert not re.search(r"[A-Z]{3}\d{3}", rule.asks)
-    assert rule.needs in ("log", "trace")
+    assert rule.needs in ("log", "trace", "any")
 
 
 def test_the_list_of_missing_fixtures_names_rules_only():

@@ -201,4 +201,5 @@ RULE = Rule(
     check=check,
     thresholds=(LOST, LOW),
     asks="whether the temperature costs acceptance",
+    needs="any",
 )

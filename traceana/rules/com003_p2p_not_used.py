@@ -43,6 +43,7 @@ from traceana.rules.interface import Clear, Confidence, Finding, NotApplicable, 
 from traceana.speculation.floors.nccl_model import SHARED_MEMORY_US
 
 _PAIR = re.compile(r"connected GPUs (\d+) and (\d+)")
+SMALL_BYTES = 65536  # what an allreduce of a few tokens sends, at most
 
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
@@ -103,7 +104,8 @@ def _finding(facts: Facts, title: str, confidence: Confidence, evidence: tuple[E
         f"about {SHARED_MEMORY_US:.0f} us per small allreduce on 8 PCIe ranks{sized}, "
         f"{per_hundred((SHARED_MEMORY_US,))} per 100 allreduces (modelled from L40S and RTX PRO 6000)"
     )
-    why = f"Messages between GPUs of a node take two copies through host memory. That costs {small}."
+    measured = _measured(facts)
+    why = f"Messages between GPUs of a node take two copies through host memory. {measured or f'That costs {small}.'}"
     if other is not None:
         why = (
             f"{other.name[0].upper()}{other.name[1:]} is on and carries small allreduces: this concerns prefill. " + why
@@ -124,6 +126,18 @@ def _finding(facts: Facts, title: str, confidence: Confidence, evidence: tuple[E
         evidence=evidence,
         confirm="NCCL_DEBUG=INFO for one start: 'via P2P/...' against 'via SHM'",
         rivals=("P2P was switched off on purpose, to avoid a hang", "COM004"),
+    )
+
+
+def _measured(facts: Facts) -> str:
+    """The time of the smallest collective measured among the inputs: it goes before a model of another box."""
+    curves = facts.collective_times.curves if facts.collective_times is not None else ()
+    small = next((c for c in curves if c.sizes_bytes[0] <= SMALL_BYTES), None)
+    if small is None:
+        return ""
+    return (
+        f"Measured here: {small.times_us[0]:.1f} us for {small.sizes_bytes[0]} bytes, "
+        f"{per_hundred((small.times_us[0],))} per 100 calls; what P2P would save of that is not known."
     )
 
 
