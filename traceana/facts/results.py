@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from traceana.errors import TraceanaError
 from traceana.facts import sweep_levels
@@ -33,12 +34,21 @@ def results(facts: Facts, baseline: Facts | None = None) -> Results | None:
     found, why = _sweep(facts, baseline)
     if found is not None and found.spec is not None and any(block.levels for block in found.blocks):
         return Results(found.verdict, _word(found), found, None)
-    points = [*own, *facts.earned]
+    points = [_as_logged(point, facts) for point in (*own, *facts.earned)]
     rows = tuple(_row(point) for point in points[:_MOST_ROWS])
     if found is not None and found.spec is None and points and all(p.speculative is not True for p in points):
-        return Results(found.verdict, "unknown", found, None, rows)
+        needs = f" {found.verdict}" if any(block.plain for block in found.blocks) else ""
+        who = "This run does not speculate. " if facts.speculation.active.value is False else ""
+        return Results(f"{who}{_several(points)}{needs}", "unknown", found, None, rows)
     contrast, odd = _contrast(points), _odd(points)
     return Results(_verdict(points, contrast, odd, why), "unknown", None, why or _PLAIN, rows, contrast, odd)
+
+
+def _as_logged(point: LoadPoint, facts: Facts) -> LoadPoint:
+    """The point with what the log beside it says of speculation, where the result itself does not."""
+    if point.speculative is not None or facts.speculation.active.value is None:
+        return point
+    return replace(point, speculative=facts.speculation.active.value)
 
 
 def _sweep(facts: Facts, baseline: Facts | None) -> tuple[Sweep | None, str | None]:
@@ -154,30 +164,63 @@ def _verdict(
             f"explains {contrast.acceptance_ratio:.2f}x of it, the cycle {contrast.cycle_ratio:.2f}x. The difference "
             f"is mostly {main}{', not the drafter' if main == 'the cycle' else ''}.{tail}"
         )
-    if not points:
-        return tail.strip()
-    first = _one(points[0])
+    return f"{_several(points)}{tail}" if points else tail.strip()
+
+
+def _several(points: Sequence[LoadPoint]) -> str:
+    """The figures of all points in a sentence, as ranges over their loads."""
     if len(points) == 1:
-        return f"{first}{tail}"
-    return f"{count(len(points), 'result')}; the first: {first[0].lower()}{first[1:]}{tail}"
+        return _one(points[0])
+    said = [text for text in (_range(form, [of(p) for p in points]) for form, of in _figures(points[0])) if text]
+    loads = sorted({p.concurrency for p in points if p.concurrency is not None})
+    at = f" at {loads[0]:,.0f} to {loads[-1]:,.0f} users" if len(loads) > 1 else ""
+    waits = [text for p in points if (text := sweep_levels.queueing(p))]
+    queue = f" Requests queue: {waits[0]}." if waits else ""
+    return f"{count(len(points), 'result')}{at}: {', '.join(said) or 'no figure of speed'}.{queue}"
+
+
+def _range(form: str, facts: Sequence[Fact[float]]) -> str:
+    """`1.85-1.90 tokens per cycle`; nothing where no point knows it."""
+    known = sorted(fact.value for fact in facts if fact.value is not None)
+    if not known:
+        return ""
+    low, high = form.format(known[0]), form.format(known[-1])
+    lead, number, tail = _split(form)
+    return low if low == high else f"{lead}{number.format(known[0])}-{number.format(known[-1])}{tail}"
+
+
+def _split(form: str) -> tuple[str, str, str]:
+    start, end = form.index("{"), form.index("}") + 1
+    return form[:start], form[start:end], form[end:]
 
 
 def name_of(row: ResultRow) -> str:
-    """A set-up in words, quoted where it is its own name."""
-    return f"'{row.series[:60]}'" if row.series else f"the one at load {row.load}"
+    """A set-up in words, quoted where it is its own name, else by its file."""
+    if row.series:
+        return f"'{row.series[:60]}'"
+    files = ["/".join(place.path.split("/")[-2:]) for place in row.side.evidence[:1]]
+    return f"{files[0][-60:]} at load {row.load}" if files else f"the one at load {row.load}"
+
+
+_FIGURES: tuple[tuple[str, Callable[[LoadPoint], Fact[float]]], ...] = (
+    ("{:,.1f} tok/s", lambda p: p.gen_tps),
+    ("{:.2f} ms per token", lambda p: p.tpot_ms),
+    ("accept length {:.2f}", lambda p: p.accept_length),
+    ("accept rate {:.2f}", lambda p: p.accept_rate),
+    ("{:.2f} tokens per cycle", lambda p: p.tokens_per_cycle),
+    ("cycle {:.1f} ms", lambda p: p.cycle_ms),
+)
+#: the same without speculation, where a step emits one token
+_PLAIN_FIGURES = (_FIGURES[0], _FIGURES[1], ("step {:.1f} ms", _FIGURES[5][1]))
 
 
 def _one(point: LoadPoint) -> str:
     """The figures of one point in a sentence."""
-    pieces = (
-        ("{:,.1f} tok/s", point.gen_tps),
-        ("{:.2f} ms per token", point.tpot_ms),
-        ("accept length {:.2f}", point.accept_length),
-        ("accept rate {:.2f}", point.accept_rate),
-        ("{:.2f} tokens per cycle", point.tokens_per_cycle),
-        ("cycle {:.1f} ms", point.cycle_ms),
-    )
-    said = [form.format(fact.value) for form, fact in pieces if fact.value is not None]
+    said = [form.format(value) for form, of in _figures(point) if (value := of(point).value) is not None]
     waits = sweep_levels.queueing(point)
     text = ", ".join(said) or "no figure of speed"
     return f"{text[0].upper()}{text[1:]}.{f' Requests queue: {waits}.' if waits else ''}"
+
+
+def _figures(point: LoadPoint) -> tuple[tuple[str, Callable[[LoadPoint], Fact[float]]], ...]:
+    return _PLAIN_FIGURES if point.speculative is False else _FIGURES

@@ -154,10 +154,15 @@ def plain_verdict(found: Sequence[PlainNeed]) -> str:
     ks = [row.k for row in found]
     k = _USUAL_K if _USUAL_K in ks else max(set(ks), key=lambda n: (ks.count(n), -n))
     rows = sorted((row for row in found if row.k == k), key=lambda row: row.load)
+    if all(row.accept_length <= 1.0 for row in rows):
+        return (
+            f"A forward of {k + 1} times the requests takes no longer than one of {_users(rows[0].load)} here: what a "
+            f"drafter with {k} draft tokens needs cannot be told from these steps."
+        )
     first, last = rows[0], rows[-1]
-    text = f"{first.accept_length:.2f} at {_users(first.load)}"
+    text = f"{max(first.accept_length, 1.0):.2f} at {_users(first.load)}"
     if last is not first:
-        text += f" and {last.accept_length:.2f} at {_users(last.load)}"
+        text += f" and {max(last.accept_length, 1.0):.2f} at {_users(last.load)}"
     plural = "s" if k > 1 else ""
     return (
         f"A drafter with {k} draft token{plural} needs an accept length above {text} to pay, and more for its own time."
