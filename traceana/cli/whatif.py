@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traceana.cli import output
-from traceana.cli.options import FormatOption, OutputOption, ReportFormat
+from traceana.cli.options import FormatOption, GpuOption, HiddenOption, LayersOption, OutputOption, ReportFormat
 from traceana.errors import TraceanaError
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ def whatif(
     accept_length: Annotated[
         list[float] | None, typer.Option(help="Accept length of another drafter, bonus token included.")
     ] = None,
-    gpu: Annotated[str | None, typer.Option(help="GPU of the run, where the inputs do not name it.")] = None,
+    gpu: GpuOption = None,
     to_gpu: Annotated[str | None, typer.Option(help="Another box, for its allreduces only.")] = None,
-    layers: Annotated[int | None, typer.Option(help="Transformer layers of the model.")] = None,
-    hidden: Annotated[int | None, typer.Option(help="Hidden size of the model.")] = None,
+    layers: LayersOption = None,
+    hidden: HiddenOption = None,
     score: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Predictions stored as JSON: compare them with this run instead."),

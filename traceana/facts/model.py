@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from traceana.facts.bench_model import LoadPoint
+    from traceana.facts.box import Box
     from traceana.facts.trace_model import TraceFacts
 
 T = TypeVar("T")
@@ -522,6 +523,7 @@ class Facts:
     trace: TraceFacts | None = None
     points: tuple[LoadPoint, ...] = ()  # load points of benchmark results, then of the log's regimes
     left_out: str | None = None  # what of the inputs does not belong to this run, in words
+    box: Box | None = None  # GPU and shapes of the models; see facts/box.py
 
     def regime(self, running: int) -> Regime | None:
         """The regime of one load level, or None."""
@@ -535,7 +537,9 @@ class Facts:
         """True when all that the inputs hold are traces: nothing that only a log tells can be known."""
         from traceana.facts.trace_model import TRACE_FORMATS
 
-        return self.trace is not None and not any(i.recognised for i in self.inputs if i.format not in TRACE_FORMATS)
+        return self.trace is not None and not any(
+            i.recognised for i in self.inputs if i.format not in (*TRACE_FORMATS, "model_config")
+        )
 
     @property
     def main_regime(self) -> Regime | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from traceana.facts.box import with_said
 from traceana.facts.model import Facts, Provenance, Regime
 from traceana.facts.text import count
 from traceana.facts.whatif_allreduce import interconnect, measured_allreduce
@@ -18,6 +19,7 @@ _MOST_KS = 16
 
 def whatif(facts: Facts, baseline: Facts | None, asked: Asked) -> WhatIf:
     """Predictions of the usual changes and of those asked for, at one load level of the run."""
+    facts = with_said(facts, asked.gpu, asked.layers, asked.hidden)
     base = _base(facts, asked.running)
     if base is None:
         at = "" if asked.running is None else f" at {asked.running} running requests"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from traceana.facts.gap import measured_against_floor
 from traceana.facts.model import Facts
 from traceana.report import parts
 from traceana.report.diagnosis import (
@@ -66,6 +67,7 @@ def diagnosis(
             facts.drivers.n, facts.drivers.sd_ln_tps, facts.drivers.acceptance_share, facts.drivers.cycle_share
         ),
         trace=None if facts.trace is None else parts.trace(facts.trace),
+        floor=measured_against_floor(facts),
         capacity=parts.capacity(facts),
         collectives=facts.collectives,
         nccl=parts.nccl(facts),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from traceana.report.diagnosis import AcceptanceReport, Cycle, Diagnosis, RunInfo
+from traceana.report.gap_section import gap_section
 from traceana.report.lists import communication, findings, inputs, not_checked, startup, streams
 from traceana.report.loads import load_table, speculating
 from traceana.report.names import with_short_names
@@ -42,6 +43,7 @@ def compose(diagnosis: Diagnosis) -> Page:
         _acceptance(diagnosis.acceptance, speculating(diagnosis)) if logged else None,
         findings(diagnosis),
         *weighed(diagnosis),
+        gap_section(diagnosis.floor),
         startup(diagnosis),
         streams(diagnosis),
         _capacity(diagnosis),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from traceana.facts.gap_model import MeasuredAgainstFloor
 from traceana.facts.model import Evidence, PathStatement
 from traceana.report.trace_report import TraceReport
 from traceana.rules.weigh import Weighed
@@ -269,6 +270,7 @@ class Diagnosis:
     windows_total: int = 0
     windows_steady: int = 0
     trace: TraceReport | None = None
+    floor: MeasuredAgainstFloor | None = None  # null without a known cycle, and on a CPU
     capacity: CapacityReport = field(default_factory=CapacityReport)
     collectives: tuple[PathStatement, ...] = ()
     nccl: tuple[NcclReport, ...] = ()
