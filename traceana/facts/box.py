@@ -90,6 +90,14 @@ def gpu_of(facts: Facts) -> hardware.Gpu | str:
     return hardware.gpu(named.value) or f"{named.value} is not in the table of GPUs"
 
 
+def link_of(facts: Facts) -> str | None:
+    """How the GPUs are joined, nvlink or pcie: as the engine's refusal or the GPU's name tells; None where neither."""
+    if any("pcie" in s.reason.lower() for s in facts.statements("custom_allreduce")):
+        return "pcie"
+    gpu = gpu_of(facts)
+    return None if isinstance(gpu, str) else gpu.link
+
+
 def ranks_of(facts: Facts) -> int | str:
     """GPUs that share each layer, or why their number is not known."""
     ranks = facts.parallelism.tp.value or (facts.trace.world_size if facts.trace is not None else None)

@@ -153,7 +153,7 @@ def _draft(facts: Facts, name: str, running: int | None) -> tuple[list[FloorPart
     if not alone:
         found += _allreduces(facts, name, lambda: allreduce_part(facts, draft, tokens, forwards))
     floors, missing = _sorted_out(found)
-    return floors, [text if text.startswith("the drafter") else f"drafter: {text}" for text in missing]
+    return floors, [text if text.startswith(("the drafter", "how low")) else f"drafter: {text}" for text in missing]
 
 
 def _allreduces(facts: Facts, name: str, by_shape: Callable[[], FloorPart | str]) -> list[FloorPart | str]:

@@ -21,7 +21,7 @@ def measured_allreduce(facts: Facts, base: Base, asked: Asked) -> Prediction | N
     floor = _floor(facts, base)
     if isinstance(floor, str):
         return None if not asked.gpu else Prediction("allreduce_floor", change, reason=floor)
-    transfer = _transfer_ms(facts)
+    transfer = _transfer_ms(facts, base)
     if transfer is None:
         reason = "how long its allreduces transfer now is not known: traces of all ranks tell transfer from wait"
         return Prediction("allreduce_floor", change, reason=reason)
@@ -45,7 +45,7 @@ def interconnect(facts: Facts, base: Base, asked: Asked) -> Prediction | None:
     there = _floor(facts, base, target)
     if isinstance(there, str):
         return Prediction("interconnect", change, reason=there)
-    now = _transfer_ms(facts)
+    now = _transfer_ms(facts, base)
     current = _floor(facts, base)
     if now is None and isinstance(current, str):
         return Prediction("interconnect", change, reason=f"what allreduces take here is not known: {current}")
@@ -59,7 +59,7 @@ def interconnect(facts: Facts, base: Base, asked: Asked) -> Prediction | None:
     )
     if effect is None:
         return Prediction("interconnect", change, reason="its floor is no lower than what allreduces take here")
-    found = predicted("interconnect", change, base, effect, (_input(there, asked.to_gpu),))
+    found = predicted("interconnect", change, base, effect, (_input(there, asked.to_gpu),), target.name)
     caveats = ["compute and memory stay those of this box: only the allreduces change"]
     if now is None:
         caveats.append("here they take their floor at least; with waits or a bad path more would be saved")
@@ -79,10 +79,12 @@ def _floor(facts: Facts, base: Base, gpu: Gpu | None = None) -> AllreduceFloor |
     return found if isinstance(found, str) else found.least
 
 
-def _transfer_ms(facts: Facts) -> float | None:
+def _transfer_ms(facts: Facts, base: Base) -> float | None:
     """Traced allreduce transfer in verify, mean over timelines, ms per cycle; None where it was not told from wait."""
     trace = facts.trace
     if trace is None or trace.skew == "inconclusive" or (trace.joined is not None and not trace.joined.split):
+        return None
+    if trace.joined is not None and base.running is not None and trace.joined.log_running not in (None, base.running):
         return None
     found = trace.ms_per_cycle(("allreduce_transfer",), ("verify",)).values()
     scale = 1.0 if trace.joined is None else 1 / trace.joined.ratio

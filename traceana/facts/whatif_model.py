@@ -34,8 +34,9 @@ class Input:
 class Prediction:
     """What one change would give, or why there is no number. `tps` is None when only the ratio is known."""
 
-    key: str  # k, accept_length, verify_graph, no_wait, no_host_wait, allreduce_floor, interconnect
+    key: str  # k, accept_length, verify_graph, no_wait, no_host_wait, allreduce_floor, nccl_path, interconnect
     change: str
+    to: str | None = None  # what a run with the change shows: its k, its accept length, its GPU
     speedup: Span | None = None
     tps: Span | None = None
     accept_length: Span | None = None

@@ -64,6 +64,8 @@ def _prediction(key: str, change: str, facts: Facts, base: Base, traced_ms: floa
     if base.running is not None:
         if trace.joined is None or (trace.match is not None and trace.match.verdict == "different"):
             return Prediction(key, change, reason="the traces are not of the log's run: their times do not carry over")
+        if trace.joined.log_running not in (None, base.running):
+            return Prediction(key, change, reason=f"the traced cycles are of {trace.joined.log_running} running")
         if not trace.joined.split:
             return Prediction(key, change, reason="traced and logged cycles differ too much: " + _doubts(trace))
         scale = 1 / trace.joined.ratio

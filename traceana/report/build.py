@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from traceana.facts.gap import measured_against_floor
 from traceana.facts.model import Facts
+from traceana.facts.whatif_choice import worthwhile
 from traceana.report import parts
 from traceana.report.diagnosis import (
     AcceptanceReport,
@@ -19,6 +20,7 @@ from traceana.report.diagnosis import (
     StageReport,
 )
 from traceana.report.verdict import levels, verdict
+from traceana.report.whatif_report import whatif_report
 from traceana.rules.interface import CannotTell, Clear, Confidence, Finding, NotApplicable, Outcome, Rule, Severity
 from traceana.rules.registry import NO_TRACE
 from traceana.rules.weigh import weigh
@@ -50,10 +52,12 @@ def diagnosis(
     if baseline is not None and baseline.speculation.active.value:
         baseline = None  # a speculating run is no baseline: no step, no break-even
     findings = ordered([(rule, o) for rule, o in outcomes if isinstance(o, Finding)])
+    judged = verdict(facts, baseline, [finding for _, finding in findings])
+    better = worthwhile(facts, baseline, judged.at_running)
     looked_at = {rule.code for rule, o in outcomes if isinstance(o, (Clear, NotApplicable))}
     return Diagnosis(
         run=_run(facts, baseline is None and shown is not None),
-        verdict=verdict(facts, baseline, [finding for _, finding in findings]),
+        verdict=judged,
         cycle=_cycle(facts),
         acceptance=_acceptance(facts),
         levels=levels(facts, baseline),
@@ -68,6 +72,7 @@ def diagnosis(
         ),
         trace=None if facts.trace is None else parts.trace(facts.trace),
         floor=measured_against_floor(facts),
+        what_if=None if better is None else whatif_report(better),
         capacity=parts.capacity(facts),
         collectives=facts.collectives,
         nccl=parts.nccl(facts),

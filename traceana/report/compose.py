@@ -25,6 +25,7 @@ from traceana.report.text import (
 )
 from traceana.report.trace_sections import trace_sections
 from traceana.report.weighed import weighed
+from traceana.report.whatif_section import whatif_section
 
 #: spread of ln tok/s (about the relative spread) below which it is noise not worth a line
 QUIET = 0.05
@@ -44,6 +45,7 @@ def compose(diagnosis: Diagnosis) -> Page:
         findings(diagnosis),
         *weighed(diagnosis),
         gap_section(diagnosis.floor),
+        whatif_section(diagnosis.what_if),
         startup(diagnosis),
         streams(diagnosis),
         _capacity(diagnosis),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from traceana.facts.gap_model import MeasuredAgainstFloor
 from traceana.facts.model import Evidence, PathStatement
 from traceana.report.trace_report import TraceReport
+from traceana.report.whatif_report import WhatIfReport
 from traceana.rules.weigh import Weighed
 
 SCHEMA = "traceana/diagnosis/1"
@@ -271,6 +272,7 @@ class Diagnosis:
     windows_steady: int = 0
     trace: TraceReport | None = None
     floor: MeasuredAgainstFloor | None = None  # null without a known cycle, and on a CPU
+    what_if: WhatIfReport | None = None  # changes that may well gain; null where none does
     capacity: CapacityReport = field(default_factory=CapacityReport)
     collectives: tuple[PathStatement, ...] = ()
     nccl: tuple[NcclReport, ...] = ()
