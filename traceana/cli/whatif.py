@@ -11,7 +11,7 @@ from traceana.cli.options import FormatOption, GpuOption, HiddenOption, LayersOp
 from traceana.errors import TraceanaError
 
 if TYPE_CHECKING:
-    from traceana.report.whatif_report import Score
+    from traceana.facts.whatif_model import Score
 
 
 def whatif(
@@ -63,11 +63,6 @@ def whatif(
 
 
 def _scores(scores: tuple[Score, ...]) -> str:
-    lines = []
-    for s in scores:
-        words = "inside" if s.inside else "outside"
-        lines.append(
-            f"{s.change}: predicted {s.predicted_low_tps:.1f}-{s.predicted_high_tps:.1f} tok/s, "
-            f"measured {s.measured_tps:.1f} tok/s: {words} the range"
-        )
-    return "\n".join(lines) or "the file holds no prediction of tok/s"
+    from traceana.report.whatif_page import score_line
+
+    return "\n".join(score_line(s) for s in scores)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _OWN_LAYER = ("mtp", "nextn")
 _NO_GPU = "the GPU is not known (--gpu NAME, or a trace that names it)"
 _NO_SHAPE = "the model's shape is not known (its config.json, or --layers and --hidden)"
-_NO_DRAFT = "the drafter's config.json is not among the inputs"
+_NO_DRAFT = "the drafter's forwards (its config.json tells them)"
+_NO_OWN_LAYER = "the drafter's forwards (the model's config.json tells them)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,8 @@ def box(configs: pl.DataFrame, who: Identity, spec: Speculation, gpus: tuple[str
         found = replace(found, target=Fact(reason=f"{len(distinct)} config.json files are of different models"))
     if len({row[0] for row in drafts}) == 1:
         found = replace(found, draft=_said(*drafts[0]))
-    elif not drafts and (own := _own_layer(found.target, who, spec)) is not None:
-        found = replace(found, draft=own)
+    elif not drafts and _drafts_itself(who, spec):
+        found = replace(found, draft=_own_layer(found.target))
     return found
 
 
@@ -134,11 +135,15 @@ def _said(shape: ModelShape, evidence: Evidence) -> Fact[ModelShape]:
     return Fact(shape, Provenance.MEASURED, (evidence,), "from config.json")
 
 
-def _own_layer(target: Fact[ModelShape], who: Identity, spec: Speculation) -> Fact[ModelShape] | None:
-    """The layer that the target brings for drafting, where that is what drafts (SGLang calls NEXTN EAGLE, too)."""
+def _drafts_itself(who: Identity, spec: Speculation) -> bool:
+    """Whether a layer that the target brings itself drafts (SGLang calls NEXTN EAGLE, too)."""
     method = (spec.method.value or "").lower()
     itself = method == "eagle" and spec.draft_model.value in (None, who.model.value)
-    if target.value is None or not (itself or any(name in method for name in _OWN_LAYER)):
-        return None
-    layer = next_token_layer(target.value)
-    return None if layer is None else Fact(layer, target.provenance, target.evidence, "the target's own layer")
+    return itself or any(name in method for name in _OWN_LAYER)
+
+
+def _own_layer(target: Fact[ModelShape]) -> Fact[ModelShape]:
+    layer = None if target.value is None else next_token_layer(target.value)
+    if layer is None:
+        return Fact(reason=_NO_OWN_LAYER)
+    return Fact(layer, target.provenance, target.evidence, "the target's own layer")

@@ -148,8 +148,9 @@ def weights_part(
     if isinstance(shared, str):
         return shared
     asked = (facts.identity.quantization.value or "").lower()
-    if shape.value.quantization is None and asked and asked not in _LOADED_BITS:
-        return f"how the server stores weights with quantization={asked} is not known here"
+    unknown = shape.value.quantization is None and asked and asked not in _LOADED_BITS
+    if unknown and shape.value.model_type is not None:
+        return f"weights read (how the server stores them with quantization={asked} is not known here)"
     read = weights_read(shape.value, tokens, shared, _LOADED_BITS.get(asked))
     if isinstance(read, str):
         return read

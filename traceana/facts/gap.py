@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from traceana.facts.box import box_of, gpu_of, on_cpu, ranks_of
 from traceana.facts.floors import FloorPart, allreduce_part, launch_part, traced_allreduces, weights_part
 from traceana.facts.gap_model import GapPart, LevelFloor, MeasuredAgainstFloor, PhaseFloor
-from traceana.facts.gap_parts import TRANSFER, buckets_by_phase, gap_parts
+from traceana.facts.gap_parts import BETWEEN, REST, TRANSFER, Buckets, buckets_by_phase, gap_parts
 from traceana.facts.model import Facts, Provenance, Regime
 
 #: graph launches per phase below which its kernels are launched one by one
@@ -79,7 +79,7 @@ def _split_level(facts: Facts) -> LevelFloor | None:
     if running is None and facts.trace is not None and facts.trace.batch is not None:
         running = round(facts.trace.batch.median)
     tokens = _tokens(facts, running)
-    buckets = buckets_by_phase(facts)
+    buckets = buckets_by_phase(facts) or _host(facts)
     made = []
     for part in cycle.parts:
         floors, missing = _phase(facts, part.name, running, tokens)
@@ -96,6 +96,13 @@ def _split_level(facts: Facts) -> LevelFloor | None:
         )
     whole = _sum("cycle" if _drafts(facts) else "step", total.value, total.provenance, made)
     return LevelFloor(running, tokens, cycle.source or "", (*made, whole))
+
+
+def _host(facts: Facts) -> dict[str, Buckets]:
+    """What timers tell of the phase `other`: the host between two cycles, and the rest."""
+    other = next((part.ms for part in facts.cycle.parts if part.name == "other"), 0.0)
+    between = min(facts.cycle.between_ms or 0.0, other)
+    return {"other": ((BETWEEN, between), (REST, other - between))} if between else {}
 
 
 def _drafts(facts: Facts) -> bool:
@@ -147,7 +154,7 @@ def _draft(facts: Facts, name: str, running: int | None) -> tuple[list[FloorPart
         return [], []
     draft, tokens = box_of(facts).draft, running * (spec.topk.value or 1)
     if draft.value is None:
-        return [], [draft.reason or "the drafter's shape is not known"]
+        return [], [draft.reason or "the drafter's forwards"]
     alone = facts.settings.value("speculative_config.draft_tensor_parallel_size") == 1
     found: list[FloorPart | str] = [weights_part(facts, draft, tokens, forwards, 1 if alone else None)]
     if not alone:
@@ -169,7 +176,7 @@ def _allreduces(facts: Facts, name: str, by_shape: Callable[[], FloorPart | str]
             return []  # the trace shows the phase, and none in it
     found = by_shape()
     if isinstance(found, FloorPart) and not found.low_ms:
-        return [found, "how low allreduces may be (the run's own path is on, and nobody published its times)"]
+        return [found, "how low allreduces may be (the run's own path is on; nobody published its times)"]
     return [found]
 
 
@@ -213,7 +220,15 @@ def _against(
     if impossible is not None:
         return PhaseFloor(name, measured, provenance, tuple(floors), impossible=impossible, no_floor=no_floor)
     gap = max(0.0, measured - high), measured - low
-    return PhaseFloor(name, measured, provenance, tuple(floors), *gap, parts, None, no_floor)
+    return PhaseFloor(
+        name, measured, provenance, tuple(floors), *gap, parts or _untold(*gap, added, provenance), None, no_floor
+    )
+
+
+def _untold(low: float, high: float, floors: Sequence[FloorPart], provenance: Provenance) -> tuple[GapPart, ...]:
+    """A gap of which nothing tells the parts."""
+    weakest = Provenance.ASSUMED if any(f.provenance is Provenance.ASSUMED for f in floors) else Provenance.MODELLED
+    return (GapPart("not told apart", low, high, weakest if floors else provenance),)
 
 
 def _sum(name: str, measured: float, provenance: Provenance, phases: Sequence[PhaseFloor]) -> PhaseFloor:
@@ -235,8 +250,7 @@ def _sum(name: str, measured: float, provenance: Provenance, phases: Sequence[Ph
         return PhaseFloor(
             name, measured, provenance, found.floors, impossible=wrong or found.impossible, no_floor=missing
         )
-    whole = all(phase.gap or not phase.measured_ms for phase in phases)
-    parts = tuple(gaps.values()) if whole else ()
+    parts = tuple(gaps.values())
     return PhaseFloor(
         name, measured, provenance, found.floors, found.gap_low_ms, found.gap_high_ms, parts, None, missing
     )

@@ -10,6 +10,8 @@ from traceana.facts.model import Facts, Provenance
 from traceana.facts.trace_model import mean_cycle
 from traceana.facts.traces import cycle_of
 
+#: what timers tell: the host between two cycles, and what they leave open
+BETWEEN, REST = "between", "rest"
 #: bucket of the ledger -> what it is called beside a floor
 _WORDS = {
     "allreduce_wait": "allreduce wait",
@@ -17,6 +19,8 @@ _WORDS = {
     "copies": "copies",
     "launch_gap": "launch gaps",
     "other_idle": "other idle",
+    BETWEEN: "host between cycles",
+    REST: "not told apart",
 }
 #: buckets that hold allreduce, waiting apart
 TRANSFER = ("allreduce_transfer", "allreduce_unsplit")

@@ -9,6 +9,7 @@ from traceana.facts.floors import allreduces
 from traceana.facts.model import Facts, Provenance
 from traceana.facts.whatif_model import Asked, Base, Input, Prediction
 from traceana.facts.whatif_predict import predicted
+from traceana.facts.whatif_trace import transfer_ms
 from traceana.speculation import whatif as arithmetic
 from traceana.speculation.floors import hardware
 from traceana.speculation.floors.forward import AllreduceFloor
@@ -17,7 +18,7 @@ from traceana.speculation.floors.hardware import Gpu
 
 def measured_allreduce(facts: Facts, base: Base, asked: Asked) -> Prediction | None:
     """Allreduces of verify at the floor of this box: at most traced transfer minus floor is saved."""
-    change = "allreduces of verify at this box's floor"
+    change = "allreduces at this box's floor"
     floor = _floor(facts, base)
     if isinstance(floor, str):
         return None if not asked.gpu else Prediction("allreduce_floor", change, reason=floor)
@@ -37,7 +38,7 @@ def interconnect(facts: Facts, base: Base, asked: Asked) -> Prediction | None:
     """Allreduces of verify on another box: what at least is saved is the difference of the two floors."""
     if not asked.to_gpu:
         return None
-    change = f"allreduces of verify as on {asked.to_gpu}"
+    change = f"allreduces as on {asked.to_gpu}"
     target = hardware.gpu(asked.to_gpu)
     if target is None:
         known = ", ".join(hardware.gpu_names())
@@ -80,12 +81,8 @@ def _floor(facts: Facts, base: Base, gpu: Gpu | None = None) -> AllreduceFloor |
 
 
 def _transfer_ms(facts: Facts, base: Base) -> float | None:
-    """Traced allreduce transfer in verify, mean over timelines, ms per cycle; None where it was not told from wait."""
-    trace = facts.trace
-    if trace is None or trace.skew == "inconclusive" or (trace.joined is not None and not trace.joined.split):
+    """Traced allreduce transfer in verify, where the traced cycles are of the predictions' load."""
+    joined = None if facts.trace is None else facts.trace.joined
+    if joined is not None and base.running is not None and joined.log_running not in (None, base.running):
         return None
-    if trace.joined is not None and base.running is not None and trace.joined.log_running not in (None, base.running):
-        return None
-    found = trace.ms_per_cycle(("allreduce_transfer",), ("verify",)).values()
-    scale = 1.0 if trace.joined is None else 1 / trace.joined.ratio
-    return sum(found) / len(found) * scale if found else None
+    return transfer_ms(facts)

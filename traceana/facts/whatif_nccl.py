@@ -10,11 +10,11 @@ from traceana.speculation import whatif as arithmetic
 from traceana.speculation.floors import nccl_model
 from traceana.speculation.floors.forward import ALLREDUCES_PER_LAYER
 
-#: kind of nccl_model.PathCost -> what would be changed
+#: kind of nccl_model.PathCost -> what would be changed, and what a run with the change shows
 _CHANGES = {
-    "shared_memory": "NCCL over P2P instead of shared memory",
-    "topology": "NCCL with the right topology",
-    "simple_protocol": "NCCL with LL for small allreduces",
+    "shared_memory": ("NCCL over P2P, not shared memory", "P2P"),
+    "topology": ("NCCL with the right topology", "topology"),
+    "simple_protocol": ("NCCL with LL for small messages", "LL"),
 }
 #: messages up to here are small: LL is what NCCL's model prefers for them, bytes
 _SMALL = 64 << 10
@@ -30,7 +30,7 @@ def nccl_path(facts: Facts, base: Base) -> Prediction | None:
     if not costs:
         return None
     worst = max(costs, key=lambda cost: cost.high_us)
-    change, shape = _CHANGES[worst.kind], box_of(facts).target
+    (change, to), shape = _CHANGES[worst.kind], box_of(facts).target
     if shape.value is None:
         return Prediction("nccl_path", change, reason=shape.reason)
     count = shape.value.layers * ALLREDUCES_PER_LAYER
@@ -40,7 +40,7 @@ def nccl_path(facts: Facts, base: Base) -> Prediction | None:
         return None
     text = f"at most {worst.high_us:.0f} us of each ({worst.source})"
     known = Input("allreduces of verify", f"{count} ({shape.reason})", shape.provenance)
-    return predicted("nccl_path", change, base, effect, (known, Input(worst.name, text, Provenance.MODELLED)))
+    return predicted("nccl_path", change, base, effect, (known, Input(worst.name, text, Provenance.MODELLED)), to)
 
 
 def is_on_p2p(facts: Facts) -> bool | None:

@@ -21,7 +21,7 @@ def gap_section(found: MeasuredAgainstFloor | None) -> Section | None:
     if found is None:
         return None
     if not found.levels:
-        return Section("Floor", lead=("; ".join(found.missing),)) if found.missing else None
+        return Section("Floor", lead=("not compared: " + "; ".join(found.missing),)) if found.missing else None
     split = next((level for level in found.levels if len(level.phases) > 1), None)
     table = _levels(found.levels) if split is None else _phases(split)
     shown = found.levels if split is None else (split,)
@@ -89,8 +89,10 @@ def _sum(parts: Sequence[FloorPart], measured_ms: float) -> str:
 
 def _gap_rows(phases: Sequence[PhaseFloor]) -> list[Row]:
     """What the gap consists of, the largest first, without what is small."""
-    *_, total = phases
-    rows = []
+    *_, total = phases  # columns of loads have nothing to tell apart; of phases, the last is the whole
+    rows: list[Row] = []
+    if {part.name for part in total.gap} <= {"not told apart"}:
+        return rows
     for part in sorted(total.gap, key=lambda p: -p.high_ms):
         if part.high_ms < _WORTH * total.measured_ms:
             continue
@@ -104,8 +106,8 @@ def _range(low: float | None, high: float | None) -> str:
     """A range, in whole ms from 10 on: its ends are no sharper than that."""
     if low is None or high is None:
         return NONE
-    if figure(low) == figure(high):
-        return figure(low)
+    if high - low < 1:
+        return span(figure(low), figure(high))
     return span(*(f"{value:.0f}" if value >= 9.95 else figure(value) for value in (low, high)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from traceana.facts.whatif_choice import ADVICE
-from traceana.facts.whatif_model import Prediction
+from traceana.facts.whatif_model import Prediction, Score
 from traceana.report.page import Page, Row, Section, Table
 from traceana.report.whatif_report import WhatIfReport
 from traceana.speculation.whatif import Span
@@ -44,6 +44,26 @@ def compose(report: WhatIfReport) -> Page:
         ),
         sections=tuple(sections),
     )
+
+
+def answer(score: Score) -> str:
+    """What became of a prediction: inside, below or above its range, not made, or not known to be made."""
+    if score.inside is None:
+        return "not made" if score.made == "no" else "made?"
+    if score.inside:
+        return "inside"
+    return "below" if score.measured_tps < score.predicted_low_tps else "above"
+
+
+def score_line(score: Score) -> str:
+    """A prediction and what became of it in a sentence."""
+    low, high = score.predicted_low_tps, score.predicted_high_tps
+    found = answer(score)
+    words = f"{found} the range" if found in ("below", "above") else found
+    text = (
+        f"{score.change}: predicted {span_text(Span(low, high), 1)} tok/s, measured {score.measured_tps:.1f}: {words}"
+    )
+    return text if score.made == "yes" else f"{text} ({score.why})"
 
 
 def span_text(span: Span | None, digits: int) -> str:

@@ -81,12 +81,12 @@ def weights_read(shape: ModelShape, tokens: int, ranks: int, loaded_bits: float 
     are on every rank, key and value heads at least one per rank. `loaded_bits`: bits per weight that the engine makes
     of an unquantised model when it loads it.
     """
-    bits = _bits(shape, loaded_bits)
-    if isinstance(bits, str):
-        return bits
     missing = _missing(shape)
     if missing is not None:
         return missing
+    bits = _bits(shape, loaded_bits)
+    if isinstance(bits, str):
+        return bits
     quantised, plain = bits
     kept, kept_partly = ((text or "").split(",") for text in (shape.kept, shape.kept_partly))
 
@@ -153,17 +153,17 @@ def _bits(shape: ModelShape, loaded_bits: float | None) -> tuple[float, float] |
     if shape.quantization is None:
         return (loaded_bits or plain, plain)
     if shape.weight_bits is None:
-        return f"how many bits {shape.quantization} stores per weight is not known here"
+        return f"weights read (how many bits {shape.quantization} stores per weight is not known here)"
     return shape.weight_bits, plain
 
 
 def _missing(s: ModelShape) -> str | None:
     """Why the weights of a layer do not follow from what is known of it."""
     if s.model_type is None:
-        return "weights read are not known (the model's config.json tells)"
+        return "weights read (the model's config.json tells them)"
     if s.model_type not in KNOWN or s.unusual:
         form = f" with {s.unusual}" if s.unusual else ""
-        return f"what the layers of a {s.model_type}{form} hold is not known here"
+        return f"weights read (what the layers of {s.model_type}{form} hold is not known here)"
     wanted = {"num_attention_heads": s.heads}
     if s.kv_lora_rank is not None:
         wanted |= {"qk_nope_head_dim": s.qk_nope_dim, "qk_rope_head_dim": s.qk_rope_dim, "v_head_dim": s.v_dim}
@@ -173,6 +173,8 @@ def _missing(s: ModelShape) -> str | None:
         wanted |= {"num_experts_per_tok": s.experts_per_token, "moe_intermediate_size": s.moe_intermediate}
         wanted |= {"intermediate_size": s.intermediate} if s.dense_layers else {}
         if s.experts_per_token is not None and s.experts_per_token > s.experts:
-            return f"{s.experts_per_token} experts per token of {s.experts}: the config contradicts itself"
+            return (
+                f"weights read ({s.experts_per_token} of {s.experts} experts per token: the config contradicts itself)"
+            )
     absent = [name for name, value in wanted.items() if value is None]
-    return f"the config lacks {', '.join(absent)}" if absent else None
+    return f"weights read (the config lacks {', '.join(absent)})" if absent else None
