@@ -69,13 +69,19 @@ def read(stream: Stream, report: FileReport, sink: Sink, _answers: Mapping[str, 
     import polars as pl
 
     from traceana_parsers.schema import polars_schema
+    from traceana_parsers.sources import StreamState, blocks
 
     report.format = FORMAT
-    data = bytearray()
+    data, state = bytearray(), StreamState()
     with stream:
-        while len(data) <= _MOST_BYTES and (piece := stream.read1(1 << 16)):
-            data += piece
+        for block in blocks(stream, state):
+            data += block.data
+            if len(data) > _MOST_BYTES:
+                break
     report.bytes, report.lines = len(data), data.count(b"\n") + (not data.endswith(b"\n"))
+    if state.problem:
+        report.problem, report.unread = state.problem, 1
+        return
     try:
         row = model_config(_decoded(bytes(data)))
     except ModelConfigError as error:

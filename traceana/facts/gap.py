@@ -15,8 +15,8 @@ from traceana.facts.model import Facts, Provenance, Regime
 
 #: graph launches per phase below which its kernels are launched one by one
 _IN_GRAPH = 0.5
+_MANY = 10  # launches: fewer are no floor worth a word
 _VERIFY = ("verify", "forward")
-_WHOLE = ("cycle", "step")
 
 
 def measured_against_floor(facts: Facts) -> MeasuredAgainstFloor | None:
@@ -131,7 +131,9 @@ def _verify(facts: Facts, name: str, tokens: int | None) -> tuple[list[FloorPart
     target = box_of(facts).target
     no_load = "the tokens of a verify are not known (running requests and draft tokens)"
     found = _allreduces(facts, name, lambda: no_load if tokens is None else allreduce_part(facts, target, tokens))
-    if target.value is not None or not found:
+    if target.value is None and any(isinstance(part, FloorPart) for part in found):
+        found.append("weights read (the model's config.json tells them)")
+    elif target.value is not None or not found:
         found.append(f"weights read: {no_load}" if tokens is None else weights_part(facts, target, tokens))
     return _sorted_out(found)
 
@@ -197,7 +199,8 @@ def _launches(facts: Facts, name: str) -> float | None:
         or any(p.launches is None or (p.graph_launches or 0.0) >= _IN_GRAPH for p in phases)
     ):
         return None
-    return sum(p.launches or 0.0 for p in phases) / len(phases)
+    launches = sum(p.launches or 0.0 for p in phases) / len(phases)
+    return launches if launches >= _MANY else None
 
 
 def _against(

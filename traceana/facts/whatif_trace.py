@@ -11,7 +11,10 @@ from traceana.facts.whatif_model import Base, Input, Prediction
 from traceana.facts.whatif_predict import predicted
 from traceana.speculation import whatif as arithmetic
 
-_NEEDS_TRACE = "a log does not say it: capture a trace of a few hundred cycles (PyTorch profiler or nsys)"
+_NEEDS_TRACE = (
+    "a log does not say how long the GPU waits for launches: capture a trace of a few hundred cycles (PyTorch profiler "
+    "or nsys)"
+)
 #: graph launches per verify from which it counts as running in a graph
 _IN_GRAPH = 0.5
 
@@ -24,7 +27,7 @@ def verify_graph(facts: Facts, base: Base) -> Prediction | None:
     if not phases or trace is None:
         if facts.graphs.windows_graph and not facts.graphs.windows_eager:
             return None  # the windows say that it does
-        return Prediction("verify_graph", change, reason=f"how long the GPU waits for launches: {_NEEDS_TRACE}")
+        return Prediction("verify_graph", change, reason=_NEEDS_TRACE)
     if in_graph(trace):
         return None
     gaps = trace.ms_per_cycle(("launch_gap",), ("verify",))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from traceana.facts.floors import FloorPart
 from traceana.facts.gap_model import LevelFloor, MeasuredAgainstFloor, PhaseFloor
 from traceana.report.page import Row, Section, Table
-from traceana.report.text import LETTERS, MAX_LEVELS, NONE, figure, legend, span, whole
+from traceana.report.text import MAX_LEVELS, NONE, figure, legend, span, weakest, whole
 
 #: kind of floor -> its row
 _ROWS = {"allreduce": "allreduces, at least", "weights": "weights read, at least"}
@@ -62,13 +62,12 @@ def _phases(level: LevelFloor) -> Table:
 
 
 def _table(corner: str, columns: tuple[str, ...], phases: Sequence[PhaseFloor], measured: str) -> Table:
-    rows = [Row(measured, tuple(figure(p.measured_ms) for p in phases), _letter([p.provenance.value for p in phases]))]
+    rows = [Row(measured, tuple(figure(p.measured_ms) for p in phases), weakest(p.provenance for p in phases))]
     for kind, label in _ROWS.items():
         rows += _floor_row(phases, kind, label)
-    letters = [p.provenance.value for p in phases] + [
-        f.provenance.value for p in phases for f in p.floors if f.kind != "launches"
-    ]
-    rows.append(Row("gap", tuple(_range(p.gap_low_ms, p.gap_high_ms) for p in phases), _letter(letters)))
+    counted = [f.provenance for p in phases for f in p.floors if f.kind != "launches"]
+    letter = weakest([*(p.provenance for p in phases), *counted])
+    rows.append(Row("gap", tuple(_range(p.gap_low_ms, p.gap_high_ms) for p in phases), letter))
     rows += _gap_rows(phases)
     rows += _floor_row(phases, "launches", _LAUNCHES)
     return Table(corner, columns, tuple(rows), remarks=(legend(row.letter for row in rows),))
@@ -79,7 +78,7 @@ def _floor_row(phases: Sequence[PhaseFloor], kind: str, label: str) -> list[Row]
     cells = tuple(_sum(parts, phase.measured_ms) for parts, phase in zip(found, phases, strict=True))
     if all(cell == NONE for cell in cells):
         return []
-    return [Row(label, cells, _letter([part.provenance.value for parts in found for part in parts]))]
+    return [Row(label, cells, weakest(part.provenance for parts in found for part in parts))]
 
 
 def _sum(parts: Sequence[FloorPart], measured_ms: float) -> str:
@@ -98,7 +97,7 @@ def _gap_rows(phases: Sequence[PhaseFloor]) -> list[Row]:
             continue
         cells = [next((g for g in phase.gap if g.name == part.name), None) for phase in phases]
         texts = tuple(NONE if g is None else _range(g.low_ms, g.high_ms) for g in cells)
-        rows.append(Row(f"  {part.name}", texts, LETTERS[part.provenance.value]))
+        rows.append(Row(f"  {part.name}", texts, weakest([part.provenance])))
     return rows
 
 
@@ -109,9 +108,3 @@ def _range(low: float | None, high: float | None) -> str:
     if high - low < 1:
         return span(figure(low), figure(high))
     return span(*(f"{value:.0f}" if value >= 9.95 else figure(value) for value in (low, high)))
-
-
-def _letter(provenances: Sequence[str]) -> str:
-    """The weakest provenance of a row."""
-    order = list(LETTERS)
-    return LETTERS[max(provenances, key=order.index)] if provenances else ""
