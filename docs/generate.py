@@ -23,6 +23,7 @@ from traceana.store.tables import ATTRIBUTION_TABLES, STORED
 from traceana_parsers.schema import Column
 from traceana_parsers.tables.bench import BENCH_TABLES
 from traceana_parsers.tables.logs import LOG_TABLES
+from traceana_parsers.tables.models import MODEL_TABLES
 from traceana_parsers.tables.traces import TRACE_TABLES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -119,6 +120,8 @@ def tables_page() -> str:
         *_sections(ATTRIBUTION_TABLES),
         "# Tables of benchmark results and scrapes",
         *_sections(BENCH_TABLES),
+        "# Tables of models",
+        *_sections(MODEL_TABLES),
     ]
     return _HEAD + "\n\n".join(parts) + "\n"
 

@@ -76,8 +76,14 @@ def _size(paths: Sequence[str]) -> int:
 
 def _check(reports: Sequence[FileReport]) -> None:
     """Raises TraceanaError when no file held a line of a known engine; says what was seen instead."""
-    if any(r.recognised for r in reports):
+    configs = [r for r in reports if r.format == "model_config"]
+    others = [r for r in reports if r.format != "model_config"]
+    if any(r.recognised for r in others):
         return
+    if configs and not others:
+        wrong = configs[0].problem or "it is a model's configuration; give it beside the server's log or a trace"
+        raise TraceanaError(f"{configs[0].path}: {wrong}")
+    reports = others
     trace = next((r for r in reports if r.problem and r.format in ("kineto", "nsight", "nsight_stats")), None)
     first = trace or reports[0]  # what is wrong with a trace says more than the shapes of some text beside it
     more = f" (and {len(reports) - 1} more files)" if len(reports) > 1 else ""
@@ -112,22 +118,45 @@ def read_facts(paths: Sequence[str], columns: Mapping[str, str] | None = None) -
         return build(loaded.tables)
 
 
-def diagnose(paths: Sequence[str], baseline: Sequence[str] = (), columns: Mapping[str, str] | None = None) -> Diagnosis:
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the user says of a run's box, where the inputs do not say it or say it wrongly."""
+
+    gpu: str | None = None
+    layers: int | None = None
+    hidden: int | None = None
+
+
+def diagnose(
+    paths: Sequence[str],
+    baseline: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    said: Said | None = None,
+) -> Diagnosis:
     """The diagnosis of a run, compared with a baseline run when one is given.
 
     Args:
         paths: files, folders, globs, `-` for standard input, or a store.
         baseline: the same for a run without speculation.
         columns: as in `load`.
+        said: the box of both runs.
 
     Raises TraceanaError (exit code 2) when an input cannot be used at all.
     """
     from traceana.report.build import diagnosis
     from traceana.rules.registry import run_all
 
-    facts = read_facts(paths, columns)
-    base = read_facts(baseline, columns) if baseline else None
+    facts = _with_said(read_facts(paths, columns), said)
+    base = _with_said(read_facts(baseline, columns), said) if baseline else None
     return diagnosis(facts, run_all(facts, base), base, run_all(base) if base is not None else ())
+
+
+def _with_said(facts: Facts, said: Said | None) -> Facts:
+    if said is None:
+        return facts
+    from traceana.facts.box import with_said
+
+    return with_said(facts, said.gpu, said.layers, said.hidden)
 
 
 def columns_of_results() -> frozenset[str]:

@@ -23,22 +23,28 @@ Chosen = tuple[str, str | None]
 
 
 def compare(
-    sides: Sequence[Sequence[Sequence[Chosen]]], columns: Mapping[str, str] | None = None
+    sides: Sequence[Sequence[Sequence[Chosen]]],
+    columns: Mapping[str, str] | None = None,
+    predicted: str | None = None,
 ) -> tuple[CompareReport, tuple[FileReport, ...]]:
     """The comparison of every side with the first one, and what became of all files.
 
     Args:
         sides: per side its repeated runs, per run its inputs.
         columns: as in `api.load`.
+        predicted: a file of predictions that `traceana whatif` made from the first side.
 
     Raises TraceanaError (exit code 2) when an input cannot be used, or a side holds several set-ups at one load.
     """
     from traceana.facts.compare import compare as compare_facts
     from traceana.facts.compare_levels import Side
+    from traceana.facts.compare_predicted import predicted_sides
     from traceana.report.compare_report import compare_report
+    from traceana.report.whatif_report import predictions
     from traceana.rules.interface import Finding
     from traceana.rules.registry import run_all
 
+    stored = None if predicted is None else predictions(predicted)
     reports: list[FileReport] = []
     made = [
         Side(
@@ -52,7 +58,9 @@ def compare(
         [o for _, o in run_all(side.facts, None if side.facts is plain else plain) if isinstance(o, Finding)]
         for side in made
     ]
-    return compare_report(_with_known_bugs(compare_facts(made), made), findings), tuple(reports)
+    found = _with_known_bugs(compare_facts(made), made)
+    known = () if stored is None else predicted_sides(*stored, made, found.pairs)
+    return compare_report(found, findings, known), tuple(reports)
 
 
 def _with_known_bugs(found: Comparison, sides: Sequence[Side]) -> Comparison:

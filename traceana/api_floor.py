@@ -79,7 +79,7 @@ def _shape(wanted: Wanted) -> tuple[int, int, str]:
             found = read_model_config(wanted.config)
         except ModelConfigError as error:
             raise TraceanaError(str(error)) from error
-        layers, hidden, origin = layers or found.layers, hidden or found.hidden, "from config.json"
+        layers, hidden, origin = layers or found["layers"], hidden or found["hidden"], "from config.json"
     if (layers is None or hidden is None) and wanted.model is not None:
         known = hardware.shape(wanted.model)
         if known is None:
@@ -120,4 +120,4 @@ def _curves(gpu: hardware.Gpu, wanted: Wanted) -> tuple[tuple[allreduce.Curve, .
 
 def _point(curve: allreduce.Curve, layers: int, hidden: int, tokens: int, per_layer: int) -> FloorPoint:
     found = forward.allreduce_floor(curve, layers=layers, hidden=hidden, tokens=tokens, per_layer=per_layer)
-    return FloorPoint(found.tokens, found.message_bytes, found.each_us, found.forward_ms, found.how)
+    return FloorPoint(tokens, found.message_bytes, found.each_us, found.forward_ms, found.how)

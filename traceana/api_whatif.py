@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from traceana.api import read_facts
 from traceana.errors import TraceanaError
 from traceana.facts.whatif import whatif
-from traceana.facts.whatif_model import Asked
-from traceana.report.whatif_report import SCHEMA, Score, WhatIfReport, whatif_report
-
-_MOST_BYTES = 16 << 20
+from traceana.facts.whatif_model import Asked, Score
+from traceana.facts.whatif_score import scores
+from traceana.report.whatif_report import WhatIfReport, predictions, whatif_report
 
 
 def predict(paths: Sequence[str], baseline: Sequence[str], asked: Asked) -> WhatIfReport:
@@ -28,24 +26,8 @@ def score(stored: str, paths: Sequence[str]) -> tuple[Score, ...]:
 
     Raises TraceanaError when the file holds no predictions, or the run has no steady window at that load.
     """
-    import msgspec
-
-    try:
-        with Path(stored).open("rb") as stream:
-            report = msgspec.json.decode(stream.read(_MOST_BYTES), type=WhatIfReport)
-    except OSError as error:
-        raise TraceanaError(f"{stored}: {error.strerror or error}") from error
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise TraceanaError(f"{stored}: not written by traceana whatif --format json ({error})") from error
-    if report.schema != SCHEMA or report.base is None or report.base.running is None:
-        raise TraceanaError(f"{stored}: holds no predictions of tok/s at a load level")
-    facts = read_facts(paths)
-    regime = facts.regime(report.base.running)
-    if regime is None or not regime.n_steady:
-        raise TraceanaError(f"the run has no steady window at {report.base.running} running requests")
-    measured = regime.gen_tps.median
-    return tuple(
-        Score(p.change, p.tps.low, p.tps.high, measured, p.tps.low <= measured <= p.tps.high)
-        for p in report.predictions
-        if p.tps is not None
-    )
+    base, found = predictions(stored)
+    made = scores(base, found, None, [read_facts(paths)])
+    if not made:
+        raise TraceanaError(f"the run has no steady window at {base.running} running requests")
+    return tuple(made)

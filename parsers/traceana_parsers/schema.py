@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from traceana_parsers.tables.bench import BENCH_TABLES
 from traceana_parsers.tables.columns import Column
 from traceana_parsers.tables.logs import LOG_TABLES
+from traceana_parsers.tables.models import MODEL_TABLES
 from traceana_parsers.tables.traces import TRACE_TABLES
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "Column", "arrow_schema", "empty", "polars_schema"]
 
 Schemas = Mapping[str, tuple[Column, ...]]
-TABLES: dict[str, tuple[Column, ...]] = {**LOG_TABLES, **TRACE_TABLES, **BENCH_TABLES}
+TABLES: dict[str, tuple[Column, ...]] = {**LOG_TABLES, **TRACE_TABLES, **BENCH_TABLES, **MODEL_TABLES}
 
 _POLARS = {"i32": "Int32", "i64": "Int64", "f64": "Float64", "str": "String", "bool": "Boolean"}
 

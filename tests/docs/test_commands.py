@@ -1,5 +1,6 @@
 """Every command the pages print runs, and every option there is is documented."""
 
+import json
 import os
 import re
 import shlex
@@ -12,8 +13,11 @@ import pytest
 import typer.main
 
 from tests.docs.pages import DOCS, PAGES, ROOT, blocks, rows, section, text_of
-from traceana import api, errors
+from traceana import api, api_whatif, errors
 from traceana.cli.app import app
+from traceana.facts.whatif_model import Asked
+from traceana.report.documents import render_document
+from traceana.report.whatif_page import compose
 
 DEMO = ROOT / "fixtures" / "demo"
 #: exit codes of commands that rightly do not end with 0
@@ -45,6 +49,10 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for trace in (ROOT / "fixtures" / "traces" / "kineto").glob("*-TP-*.trace.json.gz"):
         shutil.copy(trace, folder / "traces" / trace.name)
     (folder / "launch.sh").write_text("export NCCL_P2P_LEVEL=SYS\n")
+    shape = {"model_type": "qwen3", "num_hidden_layers": 64, "hidden_size": 5120, "num_attention_heads": 64}
+    (folder / "config.json").write_text(json.dumps({**shape, "intermediate_size": 25600, "vocab_size": 151936}))
+    found = api_whatif.predict([str(folder / "server.log")], [str(folder / "plain.log")], Asked())
+    (folder / "predictions.json").write_text(render_document(found, compose, "json"))
     api.ingest([str(folder / "server.log")], str(folder / "store"), "monday")
     return folder
 

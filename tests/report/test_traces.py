@@ -49,7 +49,7 @@ def test_the_ledger_looks_as_reviewed(wall: Diagnosis) -> None:
 def test_a_report_of_traces_opens_with_the_capture_and_leaves_out_what_only_a_log_tells(wall: Diagnosis) -> None:
     shown = render(wall, "terminal", width=100)
     heads = [line.split("  ")[0] for line in shown.splitlines() if line and not line.startswith(" ")]
-    assert heads[1:6] == ["Verdict", "Capture", "Trace cycle", "Findings", "Not checked"]
+    assert heads[1:8] == ["Verdict", "Capture", "Trace cycle", "Findings", "Floor", "What if", "Not checked"]
     assert "Load levels" not in shown
     assert shown.count("no log is among the inputs") == 1
 

@@ -21,6 +21,10 @@ def compare(
             "FILE#WORDS one series of a table.",
         ),
     ],
+    predicted: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Predictions that `traceana whatif` stored as JSON for the first side."),
+    ] = None,
     columns: ColumnsOption = None,
     output_format: FormatOption = ReportFormat.TERMINAL,
     out: OutputOption = None,
@@ -38,6 +42,8 @@ def compare(
     if len(sides) < 2:
         raise TraceanaError("give at least two sides to compare, e.g. traceana compare old.log new.log")
     parsed = [[[with_words(path) for path in run] for run in runs_of(side)] for side in sides]
-    found, reports = api_compare.compare(parsed, columns_of(columns))
+    if predicted is not None:
+        output.keep(predicted, out)
+    found, reports = api_compare.compare(parsed, columns_of(columns), predicted)
     output.inputs(reports, out)
     output.document(found, compose, output_format.value, out, redact=redact)

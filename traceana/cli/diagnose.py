@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traceana.cli import output
-from traceana.cli.options import ColumnsOption, FormatOption, OutputOption, RedactOption, ReportFormat, columns_of
+from traceana.cli.options import (
+    ColumnsOption,
+    FormatOption,
+    GpuOption,
+    HiddenOption,
+    LayersOption,
+    OutputOption,
+    RedactOption,
+    ReportFormat,
+    columns_of,
+)
 from traceana.errors import EXIT_FAILED_CHECK
 
 if TYPE_CHECKING:
@@ -35,6 +45,9 @@ def diagnose(
         list[str] | None,
         typer.Option(metavar="PATH", help="The same load without speculation; give it again for more files."),
     ] = None,
+    gpu: GpuOption = None,
+    layers: LayersOption = None,
+    hidden: HiddenOption = None,
     columns: ColumnsOption = None,
     output_format: FormatOption = ReportFormat.TERMINAL,
     out: OutputOption = None,
@@ -45,15 +58,15 @@ def diagnose(
 ) -> None:
     """Say why a run is slow: where the cycle goes, what acceptance earns, which cause fits, what to change.
 
-    Several files of one run go together (rotated logs, NCCL logs, traces). Exit code 0 with or without findings, 2 when
-    the input cannot be used.
+    Several files of one run go together (rotated logs, NCCL logs, traces, the config.json of target and drafter). Exit
+    code 0 with or without findings, 2 when the input cannot be used.
 
     Example: traceana diagnose server.log --baseline plain.log --format markdown -o report.md
     """
     from traceana import api
     from traceana.report.interface import render
 
-    result = api.diagnose(paths, baseline or (), columns_of(columns))
+    result = api.diagnose(paths, baseline or (), columns_of(columns), api.Said(gpu, layers, hidden))
     output.inputs((*result.inputs, *(result.baseline.inputs if result.baseline else ())), out)
     width = output.width() if out is None else None
     output.write(render(result, output_format.value, redact=redact, width=width, color=output.color(out)), out)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traceana.cli import output
-from traceana.cli.options import FormatOption, OutputOption, ReportFormat
+from traceana.cli.options import FormatOption, HiddenOption, LayersOption, OutputOption, ReportFormat
 from traceana.errors import TraceanaError
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ def floor(
     gpu: Annotated[str, typer.Option(help='GPU as its name is written, e.g. "RTX PRO 6000", H200.')],
     tp: Annotated[int, typer.Option(help="GPUs that share each layer (tensor parallel).")],
     tokens: Annotated[str, typer.Option(help="Tokens per forward, with commas: requests x (k + 1).")] = "1,4,16",
-    layers: Annotated[int | None, typer.Option(help="Transformer layers of the model.")] = None,
-    hidden: Annotated[int | None, typer.Option(help="Hidden size of the model.")] = None,
+    layers: LayersOption = None,
+    hidden: HiddenOption = None,
     model: Annotated[str | None, typer.Option(help="Model name, where its shape is in our table (assumed).")] = None,
     config: Annotated[str | None, typer.Option(metavar="FILE", help="The model's config.json.")] = None,
     per_layer: Annotated[int, typer.Option(help="Allreduces per layer.")] = 2,

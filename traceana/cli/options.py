@@ -20,6 +20,9 @@ class ReportFormat(str, Enum):
 
 FormatOption = Annotated[ReportFormat, typer.Option("--format", help="terminal, markdown (safe to paste) or json.")]
 OutputOption = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file.")]
+LayersOption = Annotated[int | None, typer.Option(min=1, max=10_000, help="Transformer layers of the model.")]
+HiddenOption = Annotated[int | None, typer.Option(min=1, max=1 << 20, help="Hidden size of the model.")]
+GpuOption = Annotated[str | None, typer.Option(help="GPU of the run, where the inputs do not name it.")]
 RedactOption = Annotated[
     bool | None,
     typer.Option(

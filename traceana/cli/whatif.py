@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traceana.cli import output
-from traceana.cli.options import FormatOption, OutputOption, ReportFormat
+from traceana.cli.options import FormatOption, GpuOption, HiddenOption, LayersOption, OutputOption, ReportFormat
 from traceana.errors import TraceanaError
 
 if TYPE_CHECKING:
-    from traceana.report.whatif_report import Score
+    from traceana.facts.whatif_model import Score
 
 
 def whatif(
@@ -27,10 +27,10 @@ def whatif(
     accept_length: Annotated[
         list[float] | None, typer.Option(help="Accept length of another drafter, bonus token included.")
     ] = None,
-    gpu: Annotated[str | None, typer.Option(help="GPU of the run, where the inputs do not name it.")] = None,
+    gpu: GpuOption = None,
     to_gpu: Annotated[str | None, typer.Option(help="Another box, for its allreduces only.")] = None,
-    layers: Annotated[int | None, typer.Option(help="Transformer layers of the model.")] = None,
-    hidden: Annotated[int | None, typer.Option(help="Hidden size of the model.")] = None,
+    layers: LayersOption = None,
+    hidden: HiddenOption = None,
     score: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Predictions stored as JSON: compare them with this run instead."),
@@ -63,11 +63,6 @@ def whatif(
 
 
 def _scores(scores: tuple[Score, ...]) -> str:
-    lines = []
-    for s in scores:
-        words = "inside" if s.inside else "outside"
-        lines.append(
-            f"{s.change}: predicted {s.predicted_low_tps:.1f}-{s.predicted_high_tps:.1f} tok/s, "
-            f"measured {s.measured_tps:.1f} tok/s: {words} the range"
-        )
-    return "\n".join(lines) or "the file holds no prediction of tok/s"
+    from traceana.report.whatif_page import score_line
+
+    return "\n".join(score_line(s) for s in scores)

@@ -9,6 +9,7 @@ from traceana.facts import (
     acceptance,
     acceptance_counts,
     bench,
+    box,
     capacity,
     collective_times,
     collectives,
@@ -43,7 +44,7 @@ METRICS = ["file_id", "scrape", "name", "value"]
 
 def build(tables: Tables) -> Facts:
     """All facts of a run. Needs the tables `inputs`, `decode_samples`, `prefill_samples`, `spec_samples`, `cycles`,
-    `events`, `settings`, `bench_points` and `bench_requests`; each may be empty."""
+    `events`, `settings`, `bench_points`, `bench_requests` and `model_configs`; each may be empty."""
     inputs, events = tables.frame("inputs"), tables.frame("events")
     decode, prefill, spec_rows = (tables.frame(t) for t in ("decode_samples", "prefill_samples", "spec_samples"))
     cycle_rows = tables.frame("cycles")
@@ -117,9 +118,9 @@ def build(tables: Tables) -> Facts:
     )
     cycle = cycles.cycle_facts(cycle_rows, events, facts.main_regime, levels, where)
     trace = traces.trace_facts(tables, who.engine.value, where)
-    if trace is None:
-        return replace(facts, cycle=cycle)
-    return _with_trace(replace(facts, trace=trace, cycle=cycle), trace, tables, where)
+    gpus = () if trace is None else trace.gpus
+    facts = replace(facts, cycle=cycle, box=box.box(tables.frame("model_configs"), who, spec, gpus, where))
+    return facts if trace is None else _with_trace(replace(facts, trace=trace), trace, tables, where)
 
 
 def _with_trace(facts: Facts, trace: TraceFacts, tables: Tables, where: locate.Locator) -> Facts:

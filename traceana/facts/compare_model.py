@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from traceana.facts.whatif_model import Score
+
 
 @dataclass(frozen=True, slots=True)
 class SideFinding:
@@ -194,3 +196,20 @@ class Comparison:
 
     sides: tuple[SideInfo, ...]
     pairs: tuple[PairComparison, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedSide:
+    """Predictions made from the first side beside what this side measured at the load `running`.
+
+    `from_low_tps` and `from_high_tps`: throughput of the run that was predicted from; `before_tps`: the first side's.
+    """
+
+    side: str
+    running: int | None
+    from_low_tps: float | None
+    from_high_tps: float | None
+    before_tps: float | None
+    measured_tps: float | None
+    scores: tuple[Score, ...]
+    notes: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from traceana.facts.locate import Locator
@@ -78,7 +78,7 @@ def _profile(cycles: pl.DataFrame, where: Locator) -> CycleFacts | None:
     batch = rows["batch"].drop_nulls().mode()
     at = rows.filter(pl.col("batch") == batch[0]) if len(batch) else rows
     weight = pl.col("cycles").fill_null(1)
-    names = ("draft_ms", "verify_ms", "re_extend_ms", "other_ms", "total_ms")
+    names = ("draft_ms", "verify_ms", "re_extend_ms", "other_ms", "total_ms", "between_ms")
     mean = at.select(
         (
             (pl.col(n) * weight).filter(pl.col(n).is_not_null()).sum() / weight.filter(pl.col(n).is_not_null()).sum()
@@ -91,13 +91,15 @@ def _profile(cycles: pl.DataFrame, where: Locator) -> CycleFacts | None:
         "re-extend": mean["re_extend_ms"],
         "other": mean["other_ms"],
     }
-    return _with_parts(
+    found = _with_parts(
         {name: float(ms) for name, ms in known.items() if ms is not None and not math.isnan(ms)},
         None if mean["total_ms"] is None or math.isnan(mean["total_ms"]) else float(mean["total_ms"]),
         where.spans(at),
         f"mean of EAGLE3_PROFILE lines (n={at.height})",
         int(batch[0]) if len(batch) else None,
     )
+    between = mean["between_ms"]
+    return replace(found, between_ms=None if between is None or math.isnan(between) else float(between))
 
 
 def _phase_block(events: pl.DataFrame, where: Locator) -> CycleFacts | None:

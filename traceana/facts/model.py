@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from traceana.facts.bench_model import LoadPoint
+    from traceana.facts.box import Box
     from traceana.facts.collective_times import CollectiveTimes
     from traceana.facts.trace_model import TraceFacts
 
@@ -286,6 +287,7 @@ class CycleFacts:
     source: str | None = None
     batch: int | None = None
     graph: bool | None = None
+    between_ms: float | None = None  # of `other`: from the end of a cycle's calls to the start of the next one's
 
 
 @dataclass(frozen=True, slots=True)
@@ -559,6 +561,7 @@ class Facts:
     collective_times: CollectiveTimes | None = None
     results_only: bool = False  # benchmark results are all that the inputs hold
     left_out: str | None = None  # what of the inputs does not belong to this run, in words
+    box: Box | None = None  # GPU and shapes of the models; see facts/box.py
 
     def regime(self, running: int) -> Regime | None:
         """The regime of one load level, or None."""
@@ -572,7 +575,9 @@ class Facts:
         """True when all that the inputs hold are traces: nothing that only a log tells can be known."""
         from traceana.facts.trace_model import TRACE_FORMATS
 
-        return self.trace is not None and not any(i.recognised for i in self.inputs if i.format not in TRACE_FORMATS)
+        return self.trace is not None and not any(
+            i.recognised for i in self.inputs if i.format not in (*TRACE_FORMATS, "model_config")
+        )
 
     @property
     def main_regime(self) -> Regime | None:

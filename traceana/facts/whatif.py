@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from traceana.facts.box import with_said
 from traceana.facts.model import Facts, Provenance, Regime
 from traceana.facts.text import count
 from traceana.facts.whatif_allreduce import interconnect, measured_allreduce
 from traceana.facts.whatif_model import Asked, Base, Input, Prediction, WhatIf
+from traceana.facts.whatif_nccl import nccl_path
 from traceana.facts.whatif_predict import predicted
 from traceana.facts.whatif_trace import no_host_wait, no_wait, verify_graph
 from traceana.speculation import whatif as arithmetic
@@ -18,6 +20,7 @@ _MOST_KS = 16
 
 def whatif(facts: Facts, baseline: Facts | None, asked: Asked) -> WhatIf:
     """Predictions of the usual changes and of those asked for, at one load level of the run."""
+    facts = with_said(facts, asked.gpu, asked.layers, asked.hidden)
     base = _base(facts, asked.running)
     if base is None:
         at = "" if asked.running is None else f" at {asked.running} running requests"
@@ -27,7 +30,9 @@ def whatif(facts: Facts, baseline: Facts | None, asked: Asked) -> WhatIf:
     found += _drafts(facts, base, step, asked.ks)
     looks: tuple[Callable[[Facts, Base], Prediction | None], ...] = (verify_graph, no_wait, no_host_wait)
     found += [p for look in looks if (p := look(facts, base)) is not None]
-    found += [p for p in (measured_allreduce(facts, base, asked), interconnect(facts, base, asked)) if p is not None]
+    at_floor = measured_allreduce(facts, base, asked)
+    path = None if at_floor is not None and at_floor.speedup is not None else nccl_path(facts, base)
+    found += [p for p in (at_floor, path, interconnect(facts, base, asked)) if p is not None]
     return WhatIf(base, tuple(found))
 
 
@@ -67,7 +72,7 @@ def _accept_length(facts: Facts, base: Base, length: float) -> Prediction:
         reason = "not every step has a draft: tokens per cycle follow from coverage, which a better drafter may change"
         return Prediction("accept_length", change, reason=reason)
     effect = arithmetic.other_accept_length(base.tokens_per_cycle, length, base.cycle_ms)
-    return predicted("accept_length", change, base, effect, ())
+    return predicted("accept_length", change, base, effect, (), f"{length:g}")
 
 
 def _drafts(facts: Facts, base: Base, step: float | None, ks: tuple[int, ...]) -> list[Prediction]:
@@ -112,4 +117,4 @@ def _fewer(facts: Facts, base: Base, step: float | None, k: int, fewer: int) -> 
         inputs.append(Input("rates by position", ", ".join(f"{r:.3f}" for r in rates.value), rates.provenance))
     if step is not None:
         inputs.append(Input("baseline step", f"{step:.2f} ms", Provenance.DERIVED))
-    return predicted("k", change, base, effect, tuple(inputs))
+    return predicted("k", change, base, effect, tuple(inputs), str(fewer))

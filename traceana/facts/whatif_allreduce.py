@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from traceana.facts.box import box_of
+from traceana.facts.floors import allreduces
 from traceana.facts.model import Facts, Provenance
 from traceana.facts.whatif_model import Asked, Base, Input, Prediction
 from traceana.facts.whatif_predict import predicted
+from traceana.facts.whatif_trace import transfer_ms
 from traceana.speculation import whatif as arithmetic
-from traceana.speculation.floors import allreduce, forward, hardware
+from traceana.speculation.floors import hardware
 from traceana.speculation.floors.forward import AllreduceFloor
 from traceana.speculation.floors.hardware import Gpu
 
 
 def measured_allreduce(facts: Facts, base: Base, asked: Asked) -> Prediction | None:
     """Allreduces of verify at the floor of this box: at most traced transfer minus floor is saved."""
-    change = "allreduces of verify at this box's floor"
-    box = _box(facts, asked)
-    floor = box if isinstance(box, str) else _floor(facts, base, asked, box)
+    change = "allreduces at this box's floor"
+    floor = _floor(facts, base)
     if isinstance(floor, str):
         return None if not asked.gpu else Prediction("allreduce_floor", change, reason=floor)
-    transfer = _transfer_ms(facts)
+    transfer = _transfer_ms(facts, base)
     if transfer is None:
         reason = "how long its allreduces transfer now is not known: traces of all ranks tell transfer from wait"
         return Prediction("allreduce_floor", change, reason=reason)
@@ -36,16 +38,16 @@ def interconnect(facts: Facts, base: Base, asked: Asked) -> Prediction | None:
     """Allreduces of verify on another box: what at least is saved is the difference of the two floors."""
     if not asked.to_gpu:
         return None
-    change = f"allreduces of verify as on {asked.to_gpu}"
-    target, here = hardware.gpu(asked.to_gpu), _box(facts, asked)
+    change = f"allreduces as on {asked.to_gpu}"
+    target = hardware.gpu(asked.to_gpu)
     if target is None:
         known = ", ".join(hardware.gpu_names())
         return Prediction("interconnect", change, reason=f"{asked.to_gpu} is not in the table: {known}")
-    there = _floor(facts, base, asked, target)
+    there = _floor(facts, base, target)
     if isinstance(there, str):
         return Prediction("interconnect", change, reason=there)
-    now = _transfer_ms(facts)
-    current = here if isinstance(here, str) else _floor(facts, base, asked, here)
+    now = _transfer_ms(facts, base)
+    current = _floor(facts, base)
     if now is None and isinstance(current, str):
         return Prediction("interconnect", change, reason=f"what allreduces take here is not known: {current}")
     least = (current.forward_ms if not isinstance(current, str) else 0.0) - there.forward_ms
@@ -58,7 +60,7 @@ def interconnect(facts: Facts, base: Base, asked: Asked) -> Prediction | None:
     )
     if effect is None:
         return Prediction("interconnect", change, reason="its floor is no lower than what allreduces take here")
-    found = predicted("interconnect", change, base, effect, (_input(there, asked.to_gpu),))
+    found = predicted("interconnect", change, base, effect, (_input(there, asked.to_gpu),), target.name)
     caveats = ["compute and memory stay those of this box: only the allreduces change"]
     if now is None:
         caveats.append("here they take their floor at least; with waits or a bad path more would be saved")
@@ -70,40 +72,17 @@ def _input(floor: AllreduceFloor, box: str = "this box") -> Input:
     return Input(f"floor of {box}", text, Provenance.MODELLED)
 
 
-def _box(facts: Facts, asked: Asked) -> Gpu | str:
-    names = (asked.gpu,) if asked.gpu else facts.trace.gpus if facts.trace is not None else ()
-    for name in names:
-        found = hardware.gpu(name)
-        if found is not None:
-            return found
-    return "the GPU is not known: add --gpu NAME" if not names else f"{names[0]} is not in the table of GPUs"
-
-
-def _floor(facts: Facts, base: Base, asked: Asked, gpu: Gpu) -> AllreduceFloor | str:
-    """Floor of verify's allreduces on a box, or what is missing."""
-    ranks = facts.parallelism.tp.value or (facts.trace.world_size if facts.trace is not None else None)
-    named = hardware.shape(facts.identity.model.value or "")
-    layers, hidden = asked.layers or (named and named.layers), asked.hidden or (named and named.hidden)
-    if ranks is None or ranks < 2:
-        return "it runs on one GPU" if ranks == 1 else "the number of tensor-parallel ranks is not known"
-    if not layers or not hidden:
-        return "the model's shape is not known: add --layers and --hidden"
+def _floor(facts: Facts, base: Base, gpu: Gpu | None = None) -> AllreduceFloor | str:
+    """Floor of verify's allreduces on this box or on another one, or what is missing."""
     if base.running is None:
         return "the number of running requests is not known"
-    curves = [] if gpu.system is None else allreduce.for_box(gpu.system, ranks)
-    usable = [c for c in curves if c.mode != "eager"]
-    if not usable:
-        return f"nobody measured allreduces of {ranks} x {gpu.name}"
-    tokens = base.running * ((base.k or 0) + 1)
-    found = [forward.allreduce_floor(c, layers=layers, hidden=hidden, tokens=tokens) for c in usable]
-    return min(found, key=lambda f: f.forward_ms)
+    found = allreduces(facts, box_of(facts).target, base.running * ((base.k or 0) + 1), gpu)
+    return found if isinstance(found, str) else found.least
 
 
-def _transfer_ms(facts: Facts) -> float | None:
-    """Traced allreduce transfer in verify, mean over timelines, ms per cycle; None where it was not told from wait."""
-    trace = facts.trace
-    if trace is None or trace.skew == "inconclusive" or (trace.joined is not None and not trace.joined.split):
+def _transfer_ms(facts: Facts, base: Base) -> float | None:
+    """Traced allreduce transfer in verify, where the traced cycles are of the predictions' load."""
+    joined = None if facts.trace is None else facts.trace.joined
+    if joined is not None and base.running is not None and joined.log_running not in (None, base.running):
         return None
-    found = trace.ms_per_cycle(("allreduce_transfer",), ("verify",)).values()
-    scale = 1.0 if trace.joined is None else 1 / trace.joined.ratio
-    return sum(found) / len(found) * scale if found else None
+    return transfer_ms(facts)

@@ -34,8 +34,9 @@ class Input:
 class Prediction:
     """What one change would give, or why there is no number. `tps` is None when only the ratio is known."""
 
-    key: str  # k, accept_length, verify_graph, no_wait, no_host_wait, allreduce_floor, interconnect
+    key: str  # k, accept_length, verify_graph, no_wait, no_host_wait, allreduce_floor, nccl_path, interconnect
     change: str
+    to: str | None = None  # what a run with the change shows: its k, accept length, GPU, or NCCL's path
     speedup: Span | None = None
     tps: Span | None = None
     accept_length: Span | None = None
@@ -66,3 +67,21 @@ class WhatIf:
     base: Base | None
     predictions: tuple[Prediction, ...] = ()
     reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A prediction beside what a later run measured at the same load.
+
+    `made`: yes, no or unknown, as far as the inputs tell, and `why`. `inside`: whether the range held what was
+    measured; None unless the change was made.
+    """
+
+    key: str
+    change: str
+    predicted_low_tps: float
+    predicted_high_tps: float
+    measured_tps: float
+    made: str
+    why: str
+    inside: bool | None

@@ -8,12 +8,15 @@ from traceana.speculation import whatif as arithmetic
 from traceana.speculation.whatif import Effect, Span
 
 
-def predicted(key: str, change: str, base: Base, effect: Effect, inputs: tuple[Input, ...]) -> Prediction:
+def predicted(
+    key: str, change: str, base: Base, effect: Effect, inputs: tuple[Input, ...], to: str | None = None
+) -> Prediction:
     """A prediction from an effect: the speed-up, and tok/s over the range that the run itself had."""
     gain = arithmetic.speedup(effect, base.cycle_ms)
     return Prediction(
         key,
         change,
+        to,
         speedup=gain,
         tps=None if base.tps is None else Span(base.tps.low * gain.low, base.tps.high * gain.high),
         accept_length=Span(

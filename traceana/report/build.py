@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from traceana.facts.gap import measured_against_floor
 from traceana.facts.model import Facts
 from traceana.facts.results import results
+from traceana.facts.whatif_choice import worthwhile
 from traceana.report import parts
 from traceana.report.diagnosis import (
     AcceptanceReport,
@@ -19,6 +21,7 @@ from traceana.report.diagnosis import (
     StageReport,
 )
 from traceana.report.verdict import levels, verdict
+from traceana.report.whatif_report import whatif_report
 from traceana.rules.interface import CannotTell, Clear, Finding, NotApplicable, Outcome, Rule
 from traceana.rules.order import ordered
 from traceana.rules.registry import NO_TRACE
@@ -49,10 +52,12 @@ def diagnosis(
         baseline = None  # a speculating run is no baseline: no step, no break-even
     measured = results(facts, baseline)
     findings = ordered([(rule, o) for rule, o in outcomes if isinstance(o, Finding)])
+    judged = verdict(facts, baseline, [finding for _, finding in findings], measured)
+    better = worthwhile(facts, baseline, judged.at_running)
     looked_at = {rule.code for rule, o in outcomes if isinstance(o, (Clear, NotApplicable))}
     return Diagnosis(
         run=_run(facts, baseline is None and shown is not None),
-        verdict=verdict(facts, baseline, [finding for _, finding in findings], measured),
+        verdict=judged,
         cycle=_cycle(facts),
         acceptance=_acceptance(facts),
         levels=levels(facts, baseline),
@@ -68,6 +73,8 @@ def diagnosis(
         trace=None if facts.trace is None else parts.trace(facts.trace),
         results=measured,
         collective_times=facts.collective_times,
+        floor=measured_against_floor(facts),
+        what_if=None if better is None else whatif_report(better),
         capacity=parts.capacity(facts),
         collectives=facts.collectives,
         nccl=parts.nccl(facts),

@@ -8,6 +8,7 @@ from decimal import Decimal
 from traceana.facts.compare_model import Figure, LevelComparison, PairComparison, SideInfo
 from traceana.report.compare_report import CompareReport
 from traceana.report.page import Labelled, Page, Row, Section, Table
+from traceana.report.predicted_section import predicted_section
 from traceana.report.text import ENGINES, NONE, count, figure, share, two, whole
 
 _TONES = {"faster": "pays", "slower": "loses", "same": "even", "inconclusive": "unknown"}
@@ -24,7 +25,10 @@ def compose(report: CompareReport) -> Page:
         verdict=first.sentence if not several else " ".join(pair.sentence for pair in report.pairs),
         tone=_tone(first),
         verdict_figures=tuple(text.partition(":")[0] for text in first.explanations[:1]) if not several else (),
-        sections=tuple(section for pair in report.pairs for section in _pair(report, pair, several)),
+        sections=(
+            *(section for pair in report.pairs for section in _pair(report, pair, several)),
+            *(predicted_section(found, several) for found in report.predicted),
+        ),
     )
 
 

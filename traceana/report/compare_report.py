@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from traceana.facts.compare_model import Comparison, PairComparison, SideFinding, SideInfo
+from traceana.facts.compare_model import Comparison, PairComparison, PredictedSide, SideFinding, SideInfo
 from traceana.rules.interface import Finding
 
 SCHEMA = "traceana/compare/1"
@@ -17,13 +17,16 @@ class CompareReport:
 
     sides: tuple[SideInfo, ...]
     pairs: tuple[PairComparison, ...]
+    predicted: tuple[PredictedSide, ...] = ()  # where predictions were given
     schema: str = SCHEMA
 
 
-def compare_report(found: Comparison, findings: Sequence[Sequence[Finding]]) -> CompareReport:
+def compare_report(
+    found: Comparison, findings: Sequence[Sequence[Finding]], predicted: Sequence[PredictedSide] = ()
+) -> CompareReport:
     """The document of a comparison; `findings` are those of each side's first run."""
     sides = (replace(side, findings=tuple(map(_finding, own))) for side, own in zip(found.sides, findings, strict=True))
-    return CompareReport(tuple(sides), found.pairs)
+    return CompareReport(tuple(sides), found.pairs, tuple(predicted))
 
 
 def _finding(found: Finding) -> SideFinding:

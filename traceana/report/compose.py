@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from traceana.report.collective_section import collective_section
 from traceana.report.diagnosis import AcceptanceReport, Cycle, Diagnosis, RunInfo
+from traceana.report.gap_section import gap_section
 from traceana.report.lists import communication, findings, inputs, not_checked, startup, streams
 from traceana.report.loads import load_table, speculating
 from traceana.report.names import with_short_names
@@ -26,6 +27,7 @@ from traceana.report.text import (
 )
 from traceana.report.trace_sections import trace_sections
 from traceana.report.weighed import weighed
+from traceana.report.whatif_section import whatif_section
 
 #: spread of ln tok/s (about the relative spread) below which it is noise not worth a line
 QUIET = 0.05
@@ -46,6 +48,8 @@ def compose(diagnosis: Diagnosis) -> Page:
         _acceptance(diagnosis.acceptance, speculating(diagnosis)) if logged else None,
         findings(diagnosis),
         *weighed(diagnosis),
+        gap_section(diagnosis.floor),
+        whatif_section(diagnosis.what_if),
         startup(diagnosis),
         streams(diagnosis),
         _capacity(diagnosis),

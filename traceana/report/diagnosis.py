@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from traceana.facts.collective_times import CollectiveTimes
+from traceana.facts.gap_model import MeasuredAgainstFloor
 from traceana.facts.model import Evidence, PathStatement
 from traceana.facts.results_model import Results
 from traceana.report.trace_report import TraceReport
+from traceana.report.whatif_report import WhatIfReport
 from traceana.rules.weigh import Weighed
 
 SCHEMA = "traceana/diagnosis/1"
@@ -274,6 +276,8 @@ class Diagnosis:
     trace: TraceReport | None = None
     results: Results | None = None  # what benchmark results among the inputs say
     collective_times: CollectiveTimes | None = None
+    floor: MeasuredAgainstFloor | None = None  # null without a known cycle, and on a CPU
+    what_if: WhatIfReport | None = None  # changes that may well gain; null where none does
     capacity: CapacityReport = field(default_factory=CapacityReport)
     collectives: tuple[PathStatement, ...] = ()
     nccl: tuple[NcclReport, ...] = ()

@@ -110,6 +110,13 @@ def letter(provenance: str | None) -> str:
     return LETTERS.get(provenance or "", "")
 
 
+def weakest(provenances: Iterable[str]) -> str:
+    """The letter of the weakest of some provenances; an empty text for none, or for words that are no provenance."""
+    order = list(LETTERS)
+    known = [order.index(word) for text in provenances if (word := str.__str__(text)) in LETTERS]  # of an enum, too
+    return LETTERS[order[max(known)]] if known else ""
+
+
 def legend(letters: Iterable[str]) -> str:
     """What the letters used mean: `m measured · d derived`."""
     used = set(letters)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from traceana.facts.whatif_model import Prediction
+from traceana.facts.whatif_choice import ADVICE
+from traceana.facts.whatif_model import Prediction, Score
 from traceana.report.page import Page, Row, Section, Table
 from traceana.report.whatif_report import WhatIfReport
 from traceana.speculation.whatif import Span
 
-#: changes that can be made to the run itself
-_ADVICE = ("k", "verify_graph", "no_wait", "no_host_wait", "allreduce_floor")
 _SAME = 0.005  # printed with two decimals: a range narrower than this is one number
 
 
@@ -20,7 +19,11 @@ def compose(report: WhatIfReport) -> Page:
     sections = []
     if numbers:
         rows = tuple(
-            Row(p.change, (_span(p.tps, 1), _span(p.speedup, 2), _span(p.accept_length, 2), _span(p.cycle_ms, 1)), "M")
+            Row(
+                p.change,
+                (span_text(p.tps, 1), span_text(p.speedup, 2), span_text(p.accept_length, 2), span_text(p.cycle_ms, 1)),
+                "M",
+            )
             for p in numbers
         )
         table = Table("change", ("tok/s", "against now", "accept length", "cycle ms"), rows, ("M modelled",))
@@ -37,13 +40,34 @@ def compose(report: WhatIfReport) -> Page:
         if base is None
         else (
             f"now: cycle {base.cycle_ms:.1f} ms, {base.tokens_per_cycle:.2f} tokens per cycle"
-            + ("" if base.tps is None else f", {_span(base.tps, 1)} tok/s (p10-p90)"),
+            + ("" if base.tps is None else f", {span_text(base.tps, 1)} tok/s (p10-p90)"),
         ),
         sections=tuple(sections),
     )
 
 
-def _span(span: Span | None, digits: int) -> str:
+def answer(score: Score) -> str:
+    """What became of a prediction: inside, below or above its range, not made, or not known to be made."""
+    if score.inside is None:
+        return "not made" if score.made == "no" else "made?"
+    if score.inside:
+        return "inside"
+    return "below" if score.measured_tps < score.predicted_low_tps else "above"
+
+
+def score_line(score: Score) -> str:
+    """A prediction and what became of it in a sentence."""
+    low, high = score.predicted_low_tps, score.predicted_high_tps
+    found = answer(score)
+    words = f"{found} the range" if found in ("below", "above") else found
+    text = (
+        f"{score.change}: predicted {span_text(Span(low, high), 1)} tok/s, measured {score.measured_tps:.1f}: {words}"
+    )
+    return text if score.made == "yes" else f"{text} ({score.why})"
+
+
+def span_text(span: Span | None, digits: int) -> str:
+    """A range, or one number where both ends read the same; `-` for none."""
     if span is None:
         return "-"
     if span.high - span.low < max(_SAME, 10**-digits / 2):
@@ -61,9 +85,9 @@ def _verdict(report: WhatIfReport, numbers: list[Prediction]) -> str:
     if report.base is None:
         return f"Nothing can be predicted: {report.reason}."
     # another drafter and another box are questions, not advice
-    sure = [p for p in numbers if p.key in _ADVICE and p.speedup is not None and p.speedup.low > 1]
+    sure = [p for p in numbers if p.key in ADVICE and p.speedup is not None and p.speedup.low > 1]
     if not sure:
         return "No change looked at is sure to gain: each range includes no gain, or the inputs carry no number."
     best = max(sure, key=lambda p: p.speedup.low if p.speedup is not None else 0.0)
-    gain = _span(best.speedup, 2)
+    gain = span_text(best.speedup, 2)
     return f"Gains over its whole range: {best.change}, {gain}x by the model. Nothing here was measured: a run decides."

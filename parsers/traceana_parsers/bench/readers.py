@@ -1,4 +1,7 @@
-"""Which reader takes a file of results: told by how it begins, never by its name. Text is read beside the log."""
+"""Which reader takes a file of results or a model's configuration: told by how it begins, never by its name.
+
+Text is read beside the log.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,10 @@ def reader_for(head: bytes) -> Reader | None:
 
         if json_reader.sniff(head):
             return json_reader.read
+        from traceana_parsers import model_config
+
+        if model_config.sniff(head):
+            return model_config.read
     if _METRICS.search(head[:4096]):
         from traceana_parsers.metrics import prometheus
 

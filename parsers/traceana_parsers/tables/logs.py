@@ -27,8 +27,8 @@ LOG_TABLES: dict[str, tuple[Column, ...]] = {
             "format",
             "str",
             "",
-            "sglang, vllm, nccl, trtllm, llamacpp, eagle3_profile, kineto, nsight, nsight_stats, mixed or unknown; the "
-            "tool, for its results",
+            "sglang, vllm, nccl, trtllm, llamacpp, eagle3_profile, kineto, nsight, nsight_stats, model_config, mixed "
+            "or unknown; the tool, for its results",
         ),
         Column("lines", "i64", "", "physical lines"),
         Column("bytes", "i64", "bytes", "decompressed size"),

@@ -16,9 +16,9 @@ LAUNCH_US = (2.0, 8.0)
 
 @dataclass(frozen=True, slots=True)
 class AllreduceFloor:
-    """Floor of the allreduces of a forward that carries `tokens` tokens."""
+    """Floor of the allreduces of a forward that carries `tokens` tokens (None: counted in a trace)."""
 
-    tokens: int
+    tokens: int | None
     message_bytes: int
     each_us: float
     count: int
@@ -46,9 +46,13 @@ def allreduce_floor(
     for name, value in (("layers", layers), ("hidden", hidden), ("tokens", tokens), ("per_layer", per_layer)):
         if value < 1:
             raise ValueError(f"{name} is {value}: give 1 or more")
-    size = tokens * hidden * element_bytes
+    return counted_floor(curve, size=tokens * hidden * element_bytes, count=layers * per_layer, tokens=tokens)
+
+
+def counted_floor(curve: Curve, *, size: int, count: int, tokens: int | None = None) -> AllreduceFloor:
+    """Floor of `count` allreduces of `size` bytes each, as a trace counts them. ValueError for a size below 1."""
     each = curve.at(size)
-    return AllreduceFloor(tokens, size, each.us, layers * per_layer, each.how)
+    return AllreduceFloor(tokens, size, each.us, count, each.how)
 
 
 def weight_read_ms(gpu: Gpu, weight_bytes_per_gpu: float) -> float:
