@@ -294,6 +294,20 @@ def test_a_cost_that_bends_before_its_largest_size_is_no_cliff_yet() -> None:
     assert "hold 80 running" in outcome.capture
 
 
+@pytest.mark.parametrize(("windows", "outcome"), [(5, Finding), (1, Clear)])
+def test_one_window_below_a_smaller_step_may_be_off_itself(windows: int, outcome: type) -> None:
+    below = (level(1, 20.0, 2.6, k=3), level(2, 21.0, 2.6, k=3), level(4, 21.5, 2.6, k=3, n=windows))
+    above = (level(8, 37.0, 2.6, k=3, around=0.35), level(16, 38.0, 2.6, k=3))
+    assert isinstance(cyc004.check(drafting(*below, *above), None), outcome)
+
+
+def test_without_the_number_of_draft_tokens_a_forwards_size_is_not_known() -> None:
+    levels = (replace(level(r, 20.0 * r, 2.6, k=3), tokens_per_forward=None) for r in (1, 2, 4))
+    outcome = cyc004.check(drafting(*levels, k=None), None)
+    assert isinstance(outcome, CannotTell)
+    assert "number of draft tokens" in outcome.reason
+
+
 def test_a_smaller_step_within_the_scatter_of_the_windows_is_no_cliff() -> None:
     levels = [level(r, c, 2.6, k=3) for r, c in ((1, 20.0), (2, 21.0), (4, 22.0), (8, 37.0), (16, 39.0))]
     levels[3] = replace(levels[3], cycle_ms=spread(37.0, 5, 0.5))

@@ -44,6 +44,7 @@ from traceana.rules._step_cost import (
     CONTRAST,
     JUMP,
     MAX_TOKENS,
+    ONE_WINDOW,
     SAME_CONTEXT,
     SMALL_JUMP,
     Cliff,
@@ -69,6 +70,11 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
     if facts.windows.n == 0:
         return NO_WINDOWS
     found = sizes(facts)
+    if not found and any(regime.n_steady for regime in facts.regimes):
+        return CannotTell(
+            "the number of draft tokens is not in the log, and with it how many tokens a forward has",
+            "keep the start-up line with the speculative arguments in the log",
+        )
     known = [size.tokens for size in found if not size.at_most]
     if len(known) < 3:
         return CannotTell(
@@ -205,6 +211,6 @@ RULE = Rule(
     name="step-cost-cliff",
     severity=Severity.CRITICAL,
     check=check,
-    thresholds=(JUMP, SMALL_JUMP, BENDS, SAME_CONTEXT, MAX_TOKENS, CONTRAST),
+    thresholds=(JUMP, SMALL_JUMP, BENDS, SAME_CONTEXT, ONE_WINDOW, MAX_TOKENS, CONTRAST),
     asks="whether a step's cost jumps at some batch size",
 )
