@@ -162,8 +162,11 @@ def _why(facts: Facts, cliff: Cliff, other: Cliff | bool | None) -> str:
         parts.append("The baseline passes the same sizes without a jump, so it belongs to the speculative path.")
     if cliff.seen.may_be_knee:
         parts.append("It is the largest size seen, so it may also be where forwards turn bound by compute.")
-    elif cliff.seen.flattens:
-        parts.append("Larger forwards cost little more, so it is a step and not the knee to being bound by compute.")
+    elif cliff.seen.flattens and cliff.jump <= above.tokens / below.tokens:
+        parts.append(
+            "Beyond it a further token costs less than half of what those of the jump cost: a step, not the knee to "
+            "being bound by compute."
+        )
     tokens = (tokens_per_cycle(below.regime), tokens_per_cycle(above.regime))
     if drafting(facts):
         parts.append(f"Tokens per cycle are {length(tokens[0])} and {length(tokens[1])}: acceptance has no part in it.")
