@@ -270,3 +270,15 @@ def test_counted_preemptions_are_not_asked_for_again_and_not_taken_for_none():
     assert "32 preemptions were counted" in found.reason
     none = run(level(4, 10.0), engine="vllm", capacity=capacity(windows=5, usage_max=0.93, preemptions=0))
     assert isinstance(cap002.check(none, None), Clear)
+
+
+def test_a_baseline_without_speculation_says_what_drafting_takes_of_the_pool():
+    full = {"windows_full": 6, "windows_queued": 6, "windows": 20, "full_evidence": (at(9),)}
+    facts = drafting(level(8, 20.0, 2.5, 3), capacity=capacity(kv_tokens=300_000, usage_max=1.0, **full))
+    base = run(level(8, 15.0), capacity=capacity(kv_tokens=400_000))
+    assert (
+        "Without speculation the pool had 400,000 tokens (baseline), 25 % of which"
+        in found(cap001.check(facts, base)).why
+    )
+    unknown = run(level(8, 15.0), capacity=capacity())
+    assert "Speculation takes a share of the pool" in found(cap001.check(facts, unknown)).why

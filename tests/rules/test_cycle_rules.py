@@ -284,7 +284,7 @@ def test_a_smaller_step_over_flat_sizes_is_named_with_less_confidence(
     plain = None if baseline is None else run(*(level(4 << i, step) for i, step in enumerate(baseline)))
     finding = found(cyc004.check(with_mtp((20.0, 21.0, 22.0, 37.0, 39.0, 41.0)), plain))
     assert (finding.severity, finding.confidence) == (Severity.WARNING, sure)
-    assert "step and not the knee" in finding.why
+    assert "a step, not the knee" in finding.why
 
 
 def test_a_cost_that_bends_before_its_largest_size_is_no_cliff_yet() -> None:
@@ -292,6 +292,20 @@ def test_a_cost_that_bends_before_its_largest_size_is_no_cliff_yet() -> None:
     outcome = cyc004.check(facts, None)
     assert isinstance(outcome, CannotTell)
     assert "hold 80 running" in outcome.capture
+
+
+@pytest.mark.parametrize(("windows", "outcome"), [(5, Finding), (1, Clear)])
+def test_one_window_below_a_smaller_step_may_be_off_itself(windows: int, outcome: type) -> None:
+    below = (level(1, 20.0, 2.6, k=3), level(2, 21.0, 2.6, k=3), level(4, 21.5, 2.6, k=3, n=windows))
+    above = (level(8, 37.0, 2.6, k=3, around=0.35), level(16, 38.0, 2.6, k=3))
+    assert isinstance(cyc004.check(drafting(*below, *above), None), outcome)
+
+
+def test_without_the_number_of_draft_tokens_a_forwards_size_is_not_known() -> None:
+    levels = (replace(level(r, 20.0 * r, 2.6, k=3), tokens_per_forward=None) for r in (1, 2, 4))
+    outcome = cyc004.check(drafting(*levels, k=None), None)
+    assert isinstance(outcome, CannotTell)
+    assert "number of draft tokens" in outcome.reason
 
 
 def test_a_smaller_step_within_the_scatter_of_the_windows_is_no_cliff() -> None:

@@ -112,10 +112,15 @@ def test_few_cycles_make_it_low() -> None:
 def test_a_captured_verify_a_short_one_and_one_that_does_not_wait_are_clear() -> None:
     for verify in (
         phase("verify", launches=3, graphs=1, compute=6.0, launch_gap=4.0),
-        phase("verify", launches=99, graphs=0, compute=6.0, launch_gap=4.0),
+        phase("verify", launches=47, graphs=0, compute=6.0, launch_gap=4.0),
+        phase("verify", launches=100, graphs=1, compute=6.0, launch_gap=4.0),
         phase("verify", launches=400, graphs=0, compute=20.0, launch_gap=0.5),
     ):
         clear(grf002(facts(trace(verify)), None))
+
+
+def test_the_verify_of_a_small_model_without_any_graph_is_seen() -> None:
+    assert finding(grf002(facts(trace(phase("verify", launches=96, graphs=0, compute=6.0, launch_gap=4.0))), None))
 
 
 def test_a_graph_in_pieces_with_many_launches_beside_it_is_medium() -> None:

@@ -8,6 +8,9 @@ from traceana.rules._text import span
 from traceana.rules.interface import CannotTell, Clear, NotApplicable
 from traceana.speculation.acceptance import solve_acceptance_probability
 
+#: share of lines that are nearly all: a prefill in the window can lift one
+NEARLY_ALL = 0.95
+
 
 def chain_length(facts: Facts) -> int | None:
     """Draft tokens per cycle along one path: num_steps of a tree (topk > 1), else k, or what the ceiling says."""
@@ -52,6 +55,12 @@ def stats_lines(facts: Facts) -> int:
     """Stats lines with an accept length: those behind the mean, or those counted at a bound where they are more."""
     acceptance = facts.acceptance
     return max(acceptance.n_samples, acceptance.exactly_one, acceptance.exactly_ceiling)
+
+
+def nearly_all_rejected(facts: Facts) -> bool:
+    """True when nearly all stats lines stand at exactly 1.00; False without any."""
+    lines = stats_lines(facts)
+    return lines > 0 and facts.acceptance.exactly_one / lines >= NEARLY_ALL
 
 
 def all_rejected(facts: Facts) -> bool:

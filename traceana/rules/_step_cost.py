@@ -24,6 +24,9 @@ BENDS = Threshold(
 SAME_CONTEXT = Threshold(
     "same_context", 1.5, "context / context", "a small jump is not called beyond", "attention grows with it", False
 )
+ONE_WINDOW = Threshold(
+    "one_window", 1.15, "ratio of cycles", "a single window below a small jump may be off by", "as STB004", False
+)
 MAX_TOKENS = Threshold(
     "max_tokens", 2.5, "ratio of tokens", "adjacent sizes at most so far apart", "vllm-ascend #14440", True
 )
@@ -87,8 +90,9 @@ class Cliff:
             if longer > SAME_CONTEXT.value:
                 return False
         most = self.below.ms if below.cycle_ms is None else below.cycle_ms.high
-        enough = self.below.at_most or below.n_steady >= MIN_STEADY
-        return enough and above.cycle_ms.low > most * self.usual
+        if below.n_steady == 1:
+            most *= ONE_WINDOW.value
+        return above.cycle_ms.low > most * self.usual
 
     @property
     def left_graphs(self) -> bool:

@@ -29,7 +29,8 @@ References:
 from __future__ import annotations
 
 from traceana.facts.model import Facts, Setting
-from traceana.rules._drafts import all_rejected, eagle3_under_eagle, off_on_purpose, stats_lines
+from traceana.rules._drafts import NEARLY_ALL as SHARE_OF_ALL
+from traceana.rules._drafts import all_rejected, eagle3_under_eagle, nearly_all_rejected, off_on_purpose, stats_lines
 from traceana.rules._levels import gate, loss
 from traceana.rules._text import count, length, picked
 from traceana.rules.acc002_dead_draft_head import DEAD_LENGTH
@@ -46,7 +47,12 @@ from traceana.rules.interface import (
 )
 
 NEARLY_ALL = Threshold(
-    "nearly_all", 0.95, "share of lines", "lines at exactly 1.00", "a prefill in the window can lift a line", False
+    "nearly_all",
+    SHARE_OF_ALL,
+    "share of lines",
+    "lines at exactly 1.00",
+    "a prefill in the window can lift a line",
+    False,
 )
 MANY_LINES = Threshold("many_lines", 20, "lines", "enough for confidence high", "sglang PR #21272", True)
 
@@ -84,24 +90,19 @@ def _rejection(facts: Facts) -> Clear | CannotTell | None:
         return Clear("the settings do not pair EAGLE with an EAGLE-3 draft")
     lines, mean = stats_lines(facts), acceptance.accept_length.value
     by_chance = eagle3_under_eagle(facts) and mean is not None
-    if (not by_chance and not _all_exact(facts)) or (mean is not None and mean > DEAD_LENGTH.value):
+    if (not by_chance and not nearly_all_rejected(facts)) or (mean is not None and mean > DEAD_LENGTH.value):
         return Clear(f"accept length is exactly 1.00 in {acceptance.exactly_one} of {count(lines, 'line')}")
     meant = off_on_purpose(facts)
     return None if meant is None else Clear(meant)
 
 
-def _all_exact(facts: Facts) -> bool:
-    """Whether nearly all lines stand at exactly 1.00."""
-    return facts.acceptance.exactly_one / stats_lines(facts) >= NEARLY_ALL.value
-
-
 def _finding(facts: Facts, baseline: Facts | None) -> Finding:
     acceptance = facts.acceptance
     ones, n = acceptance.exactly_one, stats_lines(facts)
-    sure = _all_exact(facts) and (ones >= MANY_LINES.value or (all_rejected(facts) and n > 1))
+    sure = nearly_all_rejected(facts) and (ones >= MANY_LINES.value or (all_rejected(facts) and n > 1))
     mean = acceptance.accept_length.value
     seen = f"exactly 1.00 in {ones} of {count(n, 'stats line')}"
-    if not _all_exact(facts) and mean is not None:
+    if not nearly_all_rejected(facts) and mean is not None:
         seen = f"{length(mean)} over {count(n, 'stats line')}"
     rows: tuple[Setting | None, ...] = (
         facts.settings.get("speculative_algorithm"),

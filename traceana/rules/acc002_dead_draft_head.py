@@ -30,7 +30,7 @@ References:
 from __future__ import annotations
 
 from traceana.facts.model import Facts
-from traceana.rules._drafts import all_rejected, eagle3_under_eagle, head_gate
+from traceana.rules._drafts import eagle3_under_eagle, head_gate, nearly_all_rejected
 from traceana.rules._levels import loss
 from traceana.rules._text import count, length, pct, picked
 from traceana.rules.interface import (
@@ -100,7 +100,7 @@ def _elsewhere(facts: Facts) -> Outcome | None:
     stopped = head_gate(facts, "n-gram and suffix drafting have no draft head")
     if stopped is not None:
         return stopped
-    if eagle3_under_eagle(facts) and all_rejected(facts):
+    if eagle3_under_eagle(facts) and nearly_all_rejected(facts):
         return Clear("explained by ACC001: algorithm EAGLE with an EAGLE-3 draft")
     return None
 

@@ -164,8 +164,8 @@ def _known_reason(facts: Facts) -> str | None:
 def _variance(drivers: Drivers, level: Regime) -> Finding:
     return Finding(
         code=RULE.code,
-        title=f"The cycle, not acceptance, moves throughput: {pct(drivers.cycle_share)} of the variance at constant "
-        f"load over {count(drivers.n, 'window')}",
+        title=f"The cycle, not acceptance, moves throughput: {pct(min(1.0, drivers.cycle_share))} of the variance at "
+        f"constant load over {count(drivers.n, 'window')}",
         severity=Severity.WARNING,
         confidence=Confidence.MEDIUM,
         why=f"Throughput varies by {pct(drivers.sd_ln_tps)} at constant load; acceptance explains "

@@ -44,6 +44,7 @@ from traceana.rules._step_cost import (
     CONTRAST,
     JUMP,
     MAX_TOKENS,
+    ONE_WINDOW,
     SAME_CONTEXT,
     SMALL_JUMP,
     Cliff,
@@ -69,6 +70,11 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
     if facts.windows.n == 0:
         return NO_WINDOWS
     found = sizes(facts)
+    if not found and any(regime.n_steady for regime in facts.regimes):
+        return CannotTell(
+            "the number of draft tokens is not in the log, and with it how many tokens a forward has",
+            "keep the start-up line with the speculative arguments in the log",
+        )
     known = [size.tokens for size in found if not size.at_most]
     if len(known) < 3:
         return CannotTell(
@@ -156,8 +162,11 @@ def _why(facts: Facts, cliff: Cliff, other: Cliff | bool | None) -> str:
         parts.append("The baseline passes the same sizes without a jump, so it belongs to the speculative path.")
     if cliff.seen.may_be_knee:
         parts.append("It is the largest size seen, so it may also be where forwards turn bound by compute.")
-    elif cliff.seen.flattens:
-        parts.append("Larger forwards cost little more, so it is a step and not the knee to being bound by compute.")
+    elif cliff.seen.flattens and cliff.jump <= above.tokens / below.tokens:
+        parts.append(
+            "Beyond it a further token costs less than half of what those of the jump cost: a step, not the knee to "
+            "being bound by compute."
+        )
     tokens = (tokens_per_cycle(below.regime), tokens_per_cycle(above.regime))
     if drafting(facts):
         parts.append(f"Tokens per cycle are {length(tokens[0])} and {length(tokens[1])}: acceptance has no part in it.")
@@ -205,6 +214,6 @@ RULE = Rule(
     name="step-cost-cliff",
     severity=Severity.CRITICAL,
     check=check,
-    thresholds=(JUMP, SMALL_JUMP, BENDS, SAME_CONTEXT, MAX_TOKENS, CONTRAST),
+    thresholds=(JUMP, SMALL_JUMP, BENDS, SAME_CONTEXT, ONE_WINDOW, MAX_TOKENS, CONTRAST),
     asks="whether a step's cost jumps at some batch size",
 )
