@@ -91,7 +91,8 @@ def test_without_a_temperature_nothing_is_asked():
 @pytest.mark.parametrize(
     ("engine", "version", "says"),
     [
-        ("vllm", "0.22.0", '"gumbel"'),
+        ("vllm", "0.21.0", '"gumbel"'),
+        ("vllm", "0.22.0", '"probabilistic"'),
         ("vllm", "0.30.0", '"probabilistic"'),
         ("sglang", "0.5.20", "--speculative-use-rejection-sampling"),
     ],

@@ -21,8 +21,9 @@ Confirm:
     The same benchmark at the same temperature with sampled drafts: does the accept length rise?
 
 Fix:
-    vLLM: "draft_sample_method": "probabilistic" in --speculative-config (0.24 and newer; "gumbel" in 0.21 to 0.23).
-    SGLang: --speculative-use-rejection-sampling with topk 1 (0.5.14 and newer). Fewer drafts at that temperature.
+    vLLM: "draft_sample_method": "probabilistic" in --speculative-config (0.22 and newer; "gumbel" in 0.21). SGLang:
+    --speculative-use-rejection-sampling for EAGLE and EAGLE3 with topk 1 (0.5.14 and newer). Fewer drafts at that
+    temperature.
 
 References:
     vllm PR #16899, PR #41044 (both at temperature 1: accept rate 10 % with the likeliest token, 49 % with sampled
@@ -172,11 +173,11 @@ def _finding(facts: Facts, pair: _Pair) -> Finding:
 def _switch(facts: Facts) -> tuple[str, ...]:
     """The setting that makes the drafter sample, for the engine that ran; for both where it is not known."""
     engine, version = facts.identity.engine.value, parse_version(facts.identity.version.value or "")
-    word = "gumbel" if in_range(version, ">=0.21.0,<0.24.0") else "probabilistic"
-    other = "" if version is not None else '; "gumbel" in 0.21 to 0.23'
+    word = "gumbel" if in_range(version, ">=0.21.0,<0.22.0") else "probabilistic"
+    other = "" if version is not None else '; "gumbel" in 0.21'
     switches = {
         "vllm": f'"draft_sample_method": "{word}" in --speculative-config (vLLM 0.21 and newer{other})',
-        "sglang": "--speculative-use-rejection-sampling (SGLang 0.5.14 and newer, topk 1)",
+        "sglang": "--speculative-use-rejection-sampling (SGLang 0.5.14 and newer, EAGLE and EAGLE3, topk 1)",
     }
     return (switches[engine],) if engine in switches else tuple(switches.values())
 
