@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import sqrt
 
 from traceana.facts.model import Facts
+from traceana.facts.settings_effects import assumed_run_noise
 from traceana.facts.whatif import whatif
 from traceana.facts.whatif_model import Asked, Prediction, WhatIf
 
@@ -13,8 +14,6 @@ from traceana.facts.whatif_model import Asked, Prediction, WhatIf
 ADVICE = ("k", "verify_graph", "no_wait", "no_host_wait", "allreduce_floor", "nccl_path")
 _MOST = 5
 _MOST_KS = 2
-#: the middle of a range (geometric), and its upper end, from which a change is worth a row (a choice, not calibrated)
-_MIDDLE, _UPPER = 1.01, 1.03
 
 
 def worthwhile(facts: Facts, baseline: Facts | None, running: int | None) -> WhatIf | None:
@@ -33,14 +32,12 @@ def worthwhile(facts: Facts, baseline: Facts | None, running: int | None) -> Wha
 
 
 def _chosen(predictions: Sequence[Prediction]) -> list[Prediction]:
-    useful = [p for p in predictions if p.key in ADVICE and _middle(p) >= _MIDDLE and _upper(p) >= _UPPER]
+    """Those whose range has its middle (geometric) at a gain by which runs do not differ by themselves."""
+    least = 1.0 + assumed_run_noise()
+    useful = [p for p in predictions if p.key in ADVICE and _middle(p) >= least]
     ordered = sorted(useful, key=lambda p: (-_middle(p), p.change))
     fewer = [p for p in ordered if p.key == "k"][_MOST_KS:]
     return [p for p in ordered if p not in fewer][:_MOST]
-
-
-def _upper(p: Prediction) -> float:
-    return 0.0 if p.speedup is None else p.speedup.high
 
 
 def _middle(p: Prediction) -> float:
