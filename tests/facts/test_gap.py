@@ -127,7 +127,7 @@ def test_a_trace_that_transfers_faster_than_the_published_box_is_said_to(case: P
 def test_what_is_missing_is_named_with_what_would_give_it(case: Path):
     made = found(facts(case, "server.log"), gpu=None)
     assert not made.levels
-    assert made.missing == ("the GPU is not known (--gpu NAME, or a trace that names it)",)
+    assert made.missing == ("GPU not known (--gpu, or a trace that names it)",)
     assert found(facts(case, "server.log"), "Voodoo 2").missing == ("Voodoo 2 is not in the table of GPUs",)
 
 

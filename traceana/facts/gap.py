@@ -64,8 +64,8 @@ def _level(facts: Facts, regime: Regime, cycle_ms: float) -> LevelFloor:
     tokens = regime.tokens_per_forward
     source = f"median of {regime.n_steady} steady windows"
     phases = [_phase(facts, name, regime.running, tokens) for name in ("verify", "draft", "re-extend")]
-    floors = [floor for floors, _ in phases for floor in floors]
-    missing = [text for _, texts in phases for text in texts]
+    floors = _by_kind(floor for floors, _ in phases for floor in floors)
+    missing = list(dict.fromkeys(text for _, texts in phases for text in texts))
     whole = _against("cycle" if _drafts(facts) else "step", cycle_ms, Provenance.DERIVED, floors, (), missing)
     return LevelFloor(regime.running, tokens, source, (whole,))
 
@@ -236,19 +236,16 @@ def _untold(low: float, high: float, floors: Sequence[FloorPart], provenance: Pr
 
 def _sum(name: str, measured: float, provenance: Provenance, phases: Sequence[PhaseFloor]) -> PhaseFloor:
     """The whole cycle: floors and gaps of its phases added up, by kind and by name."""
-    floors: dict[str, FloorPart] = {}
     gaps: dict[str, GapPart] = {}
     for phase in phases:
-        for floor in phase.floors:
-            old = floors.get(floor.kind)
-            floors[floor.kind] = floor if old is None else _added(old, floor)
         for part in phase.gap:
             was = gaps.get(part.name)
             low, high = (0.0, 0.0) if was is None else (was.low_ms, was.high_ms)
             gaps[part.name] = GapPart(part.name, low + part.low_ms, high + part.high_ms, part.provenance)
     missing = tuple(dict.fromkeys(text for phase in phases for text in phase.no_floor))
     wrong = next((f"{phase.name}: {phase.impossible}" for phase in phases if phase.impossible), None)
-    found = _against(name, measured, provenance, tuple(floors.values()), (), missing)
+    floors = _by_kind(floor for phase in phases for floor in phase.floors)
+    found = _against(name, measured, provenance, floors, (), missing)
     if wrong is not None or found.impossible is not None:
         return PhaseFloor(
             name, measured, provenance, found.floors, impossible=wrong or found.impossible, no_floor=missing
@@ -257,6 +254,15 @@ def _sum(name: str, measured: float, provenance: Provenance, phases: Sequence[Ph
     return PhaseFloor(
         name, measured, provenance, found.floors, found.gap_low_ms, found.gap_high_ms, parts, None, missing
     )
+
+
+def _by_kind(parts: Iterable[FloorPart]) -> list[FloorPart]:
+    """Floors of several phases, one per kind."""
+    found: dict[str, FloorPart] = {}
+    for part in parts:
+        old = found.get(part.kind)
+        found[part.kind] = part if old is None else _added(old, part)
+    return list(found.values())
 
 
 def _added(one: FloorPart, other: FloorPart) -> FloorPart:
