@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from traceana.errors import TraceanaError
-from traceana.report.floor_report import FloorCurve, FloorExtra, FloorPoint, FloorReport
+from traceana.report.floor_report import FloorCurve, FloorExtra, FloorPoint, FloorReport, FloorWeights
 from traceana.speculation.floors import allreduce, forward, hardware, nccl_model
+from traceana.speculation.floors.weights import ModelShape, weights_read
 from traceana_parsers.model_config import ModelConfigError, read_model_config
 
 
@@ -34,8 +35,10 @@ def floors(wanted: Wanted) -> FloorReport:
         raise TraceanaError(f"--gpu {wanted.gpu!r} is not in the table: {', '.join(hardware.gpu_names())}")
     if not 1 <= wanted.ranks <= 4096 or not 1 <= wanted.per_layer <= 100:
         raise TraceanaError("--tp and --per-layer are whole numbers of 1 or more")
-    layers, hidden, shape_from = _shape(wanted)
+    config = _config(wanted)
+    layers, hidden, shape_from = _shape(wanted, config)
     found, notes = _curves(gpu, wanted)
+    weights, no_weights = _weights(gpu, wanted, config)
     count = layers * wanted.per_layer
     curves = tuple(
         FloorCurve(
@@ -62,24 +65,46 @@ def floors(wanted: Wanted) -> FloorReport:
         allreduces=count if wanted.ranks > 1 else 0,
         curves=curves,
         extras=tuple(FloorExtra(e.name, e.high_us, e.high_us * count / 1000, e.source) for e in extras),
+        weights=weights,
         weight_read_ms=None if wanted.weight_gb is None else forward.weight_read_ms(gpu, wanted.weight_gb * 1e9),
         launch_low_ms=None if launch is None else launch[0],
         launch_high_ms=None if launch is None else launch[1],
-        notes=notes,
+        notes=(*notes, *no_weights),
         source=allreduce.SOURCE,
     )
 
 
-def _shape(wanted: Wanted) -> tuple[int, int, str]:
+def _config(wanted: Wanted) -> ModelShape | None:
+    if wanted.config is None:
+        return None
+    try:
+        return ModelShape(**read_model_config(wanted.config))
+    except ModelConfigError as error:
+        raise TraceanaError(str(error)) from error
+
+
+def _weights(
+    gpu: hardware.Gpu, wanted: Wanted, config: ModelShape | None
+) -> tuple[tuple[FloorWeights, ...], tuple[str, ...]]:
+    """The weights read by tokens per forward; where the config does not tell them, the reason."""
+    if config is None or wanted.weight_gb is not None:
+        return (), ()
+    made = []
+    for tokens in wanted.tokens:
+        read = weights_read(config, tokens, wanted.ranks)
+        if isinstance(read, str):
+            return (), (read,)
+        low, high = (forward.weight_read_ms(gpu, size) for size in (read.bytes.low, read.bytes.high))
+        made.append(FloorWeights(tokens, low, high))
+    return tuple(made), ()
+
+
+def _shape(wanted: Wanted, config: ModelShape | None) -> tuple[int, int, str]:
     """Layers, hidden size and where they are from; options win over a config.json, that over the model's name."""
     layers, hidden = wanted.layers, wanted.hidden
     origin = "as given"
-    if (layers is None or hidden is None) and wanted.config is not None:
-        try:
-            found = read_model_config(wanted.config)
-        except ModelConfigError as error:
-            raise TraceanaError(str(error)) from error
-        layers, hidden, origin = layers or found["layers"], hidden or found["hidden"], "from config.json"
+    if (layers is None or hidden is None) and config is not None:
+        layers, hidden, origin = layers or config.layers, hidden or config.hidden, "from config.json"
     if (layers is None or hidden is None) and wanted.model is not None:
         known = hardware.shape(wanted.model)
         if known is None:

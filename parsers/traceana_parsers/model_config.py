@@ -185,7 +185,7 @@ def _shared(level: Mapping[str, Any]) -> int | None:
     """Width of a layer's shared experts: said as a width (Qwen), or as a number of experts (DeepSeek)."""
     width, number = _whole(level.get("shared_expert_intermediate_size")), _whole(level.get("n_shared_experts"))
     each = _count(level, "moe_intermediate")
-    return width or (number * each if number and each else None)
+    return width or (_whole(number * each) if number and each else None)
 
 
 def _dense_layers(level: Mapping[str, Any]) -> int | None:

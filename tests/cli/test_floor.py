@@ -36,6 +36,19 @@ def refused(*options):
     return error.message
 
 
+def test_a_config_tells_the_weights_of_a_forward_too(tmp_path):
+    config = {"model_type": "llama", "num_hidden_layers": 80, "hidden_size": 8192, "num_attention_heads": 64}
+    config |= {"num_key_value_heads": 8, "intermediate_size": 28672, "vocab_size": 128256, "torch_dtype": "bfloat16"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    found = document("--gpu", "H100", "--tp", 8, "--config", tmp_path / "config.json", "--tokens", "4")
+    (weights,) = found["weights"]
+    assert weights["low_ms"] == weights["high_ms"] == pytest.approx(17.375 / 3350 * 1000, rel=0.001)
+    (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "zamba"}))
+    found = document("--gpu", "H100", "--tp", 8, "--config", tmp_path / "config.json", "--tokens", "4")
+    assert found["weights"] == []
+    assert any("zamba" in note for note in found["notes"])
+
+
 def test_the_founding_box_at_1_4_and_16_tokens():
     found = document(*BOX, *SHAPE, "--tokens", "1,4,16")
     assert found["schema"] == "traceana/floor/1"

@@ -178,6 +178,32 @@ def test_46_the_cliff_is_found_in_both_runs_and_the_drafter_is_not_blamed(corpus
     assert found(case(corpus, "46", "server_mtp.log"))["CYC004"] == "medium"  # one run alone is weaker evidence
 
 
+def test_46_allreduces_can_explain_no_more_than_a_part_of_the_cycle(corpus: Path) -> None:
+    folder = next((corpus / "cases").glob("46-*"))
+    d = api.diagnose([str(folder / "server_mtp.log")], said=api.Said("RTX PRO 6000"))
+    assert d.floor is not None
+    assert (d.floor.layers, d.floor.hidden, d.floor.shape_from) == (78, 6144, "by the model's name")
+    for entry in d.floor.levels:
+        cycle = entry.phases[-1]
+        (floor,) = cycle.floors
+        assert floor.low_ms == 0  # its own allreduce is on, which nobody measured
+        assert floor.provenance.value == "assumed"
+        assert cycle.gap_low_ms is not None
+        assert cycle.gap_low_ms > 0.75 * cycle.measured_ms
+
+
+def test_46_without_the_gpu_nothing_is_compared(corpus: Path) -> None:
+    d = case(corpus, "46", "server_mtp.log", baseline="server_nomtp.log")
+    assert d.floor is not None
+    assert not d.floor.levels
+    assert "--gpu" in d.floor.missing[0]
+
+
+@pytest.mark.parametrize("capture", ["eagle3-k3", "tp2-eagle3-k3-scopes", "ngram-k4", "baseline"])
+def test_on_the_cpu_no_floor_of_a_gpu_is_spoken_of(corpus: Path, capture: str) -> None:
+    assert api.diagnose([str(corpus / "vllm-cpu-captures" / capture)], said=api.Said("H100", 32, 4096)).floor is None
+
+
 def test_53_the_eagle_flag_with_an_eagle3_draft(corpus: Path) -> None:
     d = case(corpus, "53", "server.log")
     assert set(found(d)) == {"ACC001"}

@@ -127,7 +127,7 @@ def test_a_trace_that_transfers_faster_than_the_published_box_is_said_to(case: P
 def test_what_is_missing_is_named_with_what_would_give_it(case: Path):
     made = found(facts(case, "server.log"), gpu=None)
     assert not made.levels
-    assert made.missing == ("the GPU is not known (--gpu NAME, or a trace that names it)",)
+    assert made.missing == ("GPU not known (--gpu, or a trace that names it)",)
     assert found(facts(case, "server.log"), "Voodoo 2").missing == ("Voodoo 2 is not in the table of GPUs",)
 
 
@@ -172,3 +172,12 @@ def test_timers_tell_the_host_between_two_cycles(tmp_path: Path):
     gap = {g.name: g.high_ms for g in phase(level, "other").gap}
     assert gap["host between cycles"] == pytest.approx(run.cycle.between_ms)
     assert sum(gap.values()) == pytest.approx(phase(level, "other").measured_ms)
+
+
+def test_sizes_traced_at_one_load_are_not_those_of_another(case: Path):
+    run = facts(case, "server.log", "traces")
+    more = replace(run.regimes[0], running=16, tokens_per_forward=48)
+    one, other = found(replace(run, regimes=(*run.regimes, more)), None).levels
+    sizes = [next(f for f in level.phases[-1].floors if f.kind == "allreduce").basis for level in (one, other)]
+    assert "43,008 bytes" in sizes[0]
+    assert "688,128 bytes" in sizes[1]

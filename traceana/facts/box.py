@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 #: methods whose drafter is a layer that the target brings itself
 _OWN_LAYER = ("mtp", "nextn")
-_NO_GPU = "the GPU is not known (--gpu NAME, or a trace that names it)"
-_NO_SHAPE = "the model's shape is not known (its config.json, or --layers and --hidden)"
+_NO_GPU = "GPU not known (--gpu, or a trace that names it)"
+_NO_SHAPE = "model's shape not known (its config.json, or --layers and --hidden)"
 _NO_DRAFT = "the drafter's forwards (its config.json tells them)"
 _NO_OWN_LAYER = "the drafter's forwards (the model's config.json tells them)"
 

@@ -11,6 +11,7 @@ from traceana.speculation.floors import allreduce, forward, hardware
 from traceana.speculation.floors.allreduce import Curve
 from traceana.speculation.floors.forward import AllreduceFloor
 from traceana.speculation.floors.weights import ModelShape, weights_read
+from traceana.speculation.whatif import Span
 
 #: paths that take small allreduces away from NCCL when a rank reports them as on
 _OWN_PATHS = ("flashinfer_fusion", "custom_allreduce", "pcie_ipc")
@@ -158,7 +159,7 @@ def weights_part(
     amount = _span(read.bytes.low / 1e9, read.bytes.high / 1e9)
     basis = f"{_times(forwards)}{amount} GB per GPU at {gpu.memory_gbps:,.0f} GB/s"
     if read.experts is not None:
-        basis += f", {_span(read.experts.low, read.experts.high)} of {shape.value.experts} experts per layer"
+        basis += f", {_whole(read.experts)} of {shape.value.experts} experts per layer"
     provenance = Provenance.ASSUMED if shape.provenance is Provenance.ASSUMED else Provenance.MODELLED
     return FloorPart("weights", low, high, provenance, basis, f"{gpu.name}: {_DATA_SHEET} ({gpu.source})")
 
@@ -184,3 +185,8 @@ def _times(forwards: int) -> str:
 def _span(low: float, high: float) -> str:
     one, other = (f"{value:.2f}" if value < 10 else f"{value:.0f}" for value in (low, high))
     return one if one == other else f"{one}-{other}"
+
+
+def _whole(span: Span) -> str:
+    low, high = f"{span.low:.0f}", f"{span.high:.0f}"
+    return low if low == high else f"{low}-{high}"

@@ -5,7 +5,7 @@ Per load from the log's steady windows; by phase where timers or traces split th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from traceana.facts.box import box_of, gpu_of, on_cpu, ranks_of
 from traceana.facts.floors import FloorPart, allreduce_part, launch_part, traced_allreduces, weights_part
@@ -63,9 +63,9 @@ def _level(facts: Facts, regime: Regime, cycle_ms: float) -> LevelFloor:
     """A load whose cycle is one number: the floors of all its forwards together."""
     tokens = regime.tokens_per_forward
     source = f"median of {regime.n_steady} steady windows"
-    phases = [_phase(facts, name, regime.running, tokens) for name in ("verify", "draft", "re-extend")]
-    floors = [floor for floors, _ in phases for floor in floors]
-    missing = [text for _, texts in phases for text in texts]
+    phases = [_phase(facts, name, regime.running, tokens, {}) for name in ("verify", "draft", "re-extend")]
+    floors = _by_kind(floor for floors, _ in phases for floor in floors)
+    missing = list(dict.fromkeys(text for _, texts in phases for text in texts))
     whole = _against("cycle" if _drafts(facts) else "step", cycle_ms, Provenance.DERIVED, floors, (), missing)
     return LevelFloor(regime.running, tokens, source, (whole,))
 
@@ -79,11 +79,12 @@ def _split_level(facts: Facts) -> LevelFloor | None:
     if running is None and facts.trace is not None and facts.trace.batch is not None:
         running = round(facts.trace.batch.median)
     tokens = _tokens(facts, running)
-    buckets = buckets_by_phase(facts) or _host(facts)
+    traced = buckets_by_phase(facts)
+    buckets = traced or _host(facts)
     made = []
     for part in cycle.parts:
-        floors, missing = _phase(facts, part.name, running, tokens)
-        launches = _launches(facts, part.name)
+        floors, missing = _phase(facts, part.name, running, tokens, traced)
+        launches = _launches(facts, part.name) if part.name in traced else None
         made.append(
             _against(
                 part.name,
@@ -118,19 +119,28 @@ def _tokens(facts: Facts, running: int | None) -> int | None:
     return None if running is None or k is None else running * (k + 1)
 
 
-def _phase(facts: Facts, name: str, running: int | None, tokens: int | None) -> tuple[list[FloorPart], list[str]]:
-    """The floors of a phase's forwards, and why one is not known."""
+def _phase(
+    facts: Facts, name: str, running: int | None, tokens: int | None, traced: Mapping[str, Buckets]
+) -> tuple[list[FloorPart], list[str]]:
+    """The floors of a phase's forwards, and why one is not known. `traced`: what a trace of this very load shows."""
+    buckets = dict(traced.get(name, ()))
     if name in _VERIFY:
-        return _verify(facts, name, tokens)
+        return _verify(facts, name, tokens, buckets)
     if name in ("draft", "re-extend"):
-        return _draft(facts, name, running)
+        return _draft(facts, name, running, buckets)
     return [], []
 
 
-def _verify(facts: Facts, name: str, tokens: int | None) -> tuple[list[FloorPart], list[str]]:
+def _verify(
+    facts: Facts, name: str, tokens: int | None, buckets: Mapping[str, float]
+) -> tuple[list[FloorPart], list[str]]:
     target = box_of(facts).target
     no_load = "the tokens of a verify are not known (running requests and draft tokens)"
-    found = _allreduces(facts, name, lambda: no_load if tokens is None else allreduce_part(facts, target, tokens))
+
+    def by_shape() -> FloorPart | str:
+        return no_load if tokens is None else allreduce_part(facts, target, tokens)
+
+    found = _allreduces(facts, name, buckets, by_shape)
     if target.value is None and any(isinstance(part, FloorPart) for part in found):
         found.append("weights read (the model's config.json tells them)")
     elif target.value is not None or not found:
@@ -138,7 +148,9 @@ def _verify(facts: Facts, name: str, tokens: int | None) -> tuple[list[FloorPart
     return _sorted_out(found)
 
 
-def _draft(facts: Facts, name: str, running: int | None) -> tuple[list[FloorPart], list[str]]:
+def _draft(
+    facts: Facts, name: str, running: int | None, buckets: Mapping[str, float]
+) -> tuple[list[FloorPart], list[str]]:
     """A drafter's forwards: one per draft token in a cycle, the last of them in re-extend where there is such a phase.
 
     Each carries at least one token per request.
@@ -154,22 +166,25 @@ def _draft(facts: Facts, name: str, running: int | None) -> tuple[list[FloorPart
         return [], []
     if forwards < 1:
         return [], []
+    if spec.adaptive.value:
+        return [], ["the drafter's forwards (the server adapts their number)"]
     draft, tokens = box_of(facts).draft, running * (spec.topk.value or 1)
     if draft.value is None:
         return [], [draft.reason or "the drafter's forwards"]
     alone = facts.settings.value("speculative_config.draft_tensor_parallel_size") == 1
     found: list[FloorPart | str] = [weights_part(facts, draft, tokens, forwards, 1 if alone else None)]
     if not alone:
-        found += _allreduces(facts, name, lambda: allreduce_part(facts, draft, tokens, forwards))
+        found += _allreduces(facts, name, buckets, lambda: allreduce_part(facts, draft, tokens, forwards))
     floors, missing = _sorted_out(found)
     return floors, [text if text.startswith(("the drafter", "how low")) else f"drafter: {text}" for text in missing]
 
 
-def _allreduces(facts: Facts, name: str, by_shape: Callable[[], FloorPart | str]) -> list[FloorPart | str]:
+def _allreduces(
+    facts: Facts, name: str, buckets: Mapping[str, float], by_shape: Callable[[], FloorPart | str]
+) -> list[FloorPart | str]:
     """The floor of a phase's allreduces, as a trace counts them where it shows the phase, else by the shape."""
     if ranks_of(facts) == 1:
         return []
-    buckets = dict(buckets_by_phase(facts).get(name, ()))
     if buckets and not buckets.get("unknown"):
         counted = traced_allreduces(facts, name)
         if counted is not None:
@@ -236,19 +251,16 @@ def _untold(low: float, high: float, floors: Sequence[FloorPart], provenance: Pr
 
 def _sum(name: str, measured: float, provenance: Provenance, phases: Sequence[PhaseFloor]) -> PhaseFloor:
     """The whole cycle: floors and gaps of its phases added up, by kind and by name."""
-    floors: dict[str, FloorPart] = {}
     gaps: dict[str, GapPart] = {}
     for phase in phases:
-        for floor in phase.floors:
-            old = floors.get(floor.kind)
-            floors[floor.kind] = floor if old is None else _added(old, floor)
         for part in phase.gap:
             was = gaps.get(part.name)
             low, high = (0.0, 0.0) if was is None else (was.low_ms, was.high_ms)
             gaps[part.name] = GapPart(part.name, low + part.low_ms, high + part.high_ms, part.provenance)
     missing = tuple(dict.fromkeys(text for phase in phases for text in phase.no_floor))
     wrong = next((f"{phase.name}: {phase.impossible}" for phase in phases if phase.impossible), None)
-    found = _against(name, measured, provenance, tuple(floors.values()), (), missing)
+    floors = _by_kind(floor for phase in phases for floor in phase.floors)
+    found = _against(name, measured, provenance, floors, (), missing)
     if wrong is not None or found.impossible is not None:
         return PhaseFloor(
             name, measured, provenance, found.floors, impossible=wrong or found.impossible, no_floor=missing
@@ -257,6 +269,15 @@ def _sum(name: str, measured: float, provenance: Provenance, phases: Sequence[Ph
     return PhaseFloor(
         name, measured, provenance, found.floors, found.gap_low_ms, found.gap_high_ms, parts, None, missing
     )
+
+
+def _by_kind(parts: Iterable[FloorPart]) -> list[FloorPart]:
+    """Floors of several phases, one per kind."""
+    found: dict[str, FloorPart] = {}
+    for part in parts:
+        old = found.get(part.kind)
+        found[part.kind] = part if old is None else _added(old, part)
+    return list(found.values())
 
 
 def _added(one: FloorPart, other: FloorPart) -> FloorPart:

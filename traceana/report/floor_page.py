@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceana.report.floor_report import FloorPoint, FloorReport
+from traceana.report.floor_report import FloorPoint, FloorReport, FloorWeights
 from traceana.report.page import Page, Row, Section, Table
 
 _HOW = {"interpolated": "", "smallest": "<", "extrapolated": "~"}
@@ -10,6 +10,11 @@ _HOW = {"interpolated": "", "smallest": "<", "extrapolated": "~"}
 
 def _cell(point: FloorPoint) -> str:
     return f"{point.forward_ms:.2f}{_HOW[point.how]}"
+
+
+def _span(found: FloorWeights) -> str:
+    low, high = f"{found.low_ms:.2f}", f"{found.high_ms:.2f}"
+    return low if low == high else f"{low}-{high}"
 
 
 def _verdict(report: FloorReport) -> str:
@@ -63,6 +68,9 @@ def compose(report: FloorReport) -> Page:
             )
         )
     other = []
+    if report.weights:
+        read = ", ".join(f"{_span(w)} ms at {w.tokens:,}" for w in report.weights)
+        other.append(f"weights read once per forward: {read} tokens (config.json, data sheet bandwidth)")
     if report.weight_read_ms is not None:
         other.append(f"weights read once per forward: {report.weight_read_ms:.2f} ms (data sheet bandwidth)")
     if report.launch_low_ms is not None and report.launch_high_ms is not None:

@@ -40,6 +40,15 @@ class FloorExtra:
 
 
 @dataclass(frozen=True, slots=True)
+class FloorWeights:
+    """Time to read the weights of one forward, in ms: a range where experts or the quantisation leave it open."""
+
+    tokens: int
+    low_ms: float
+    high_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class FloorReport:
     """Floors of one forward on one box. Absent knowledge is null, never 0. All of it is modelled."""
 
@@ -51,6 +60,7 @@ class FloorReport:
     allreduces: int
     curves: tuple[FloorCurve, ...]
     extras: tuple[FloorExtra, ...]
+    weights: tuple[FloorWeights, ...]  # from a config.json that tells them
     weight_read_ms: float | None
     launch_low_ms: float | None
     launch_high_ms: float | None

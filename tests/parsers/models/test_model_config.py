@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 
+import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from traceana import api
 from traceana.errors import TraceanaError
-from traceana.speculation.floors.weights import ModelShape
+from traceana.speculation.floors.weights import ModelShape, weights_read
 from traceana_parsers.interface import MemorySink
 from traceana_parsers.model_config import ModelConfigError, model_config, read_model_config
 from traceana_parsers.read import read_run
+from traceana_parsers.schema import polars_schema
 from traceana_parsers.tables.models import MODEL_TABLES
 
 PLAIN = {"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32}
@@ -142,3 +146,31 @@ def test_what_is_no_config_is_one_line(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(ModelConfigError, match=r"config\.json: [^\n]+$"):
         read_model_config(str(path))
+
+
+NAMES = (
+    "model_type", "architectures", "num_experts", "n_shared_experts", "moe_intermediate_size", "intermediate_size",
+    "moe_layer_freq", "mlp_only_layers", "decoder_sparse_step", "first_k_dense_replace", "quantization_config",
+    "quant_method", "quant_algo", "ignore", "bits", "group_size", "config_groups", "weights", "num_bits", "layer_types",
+    "torch_dtype", "text_config", "num_attention_heads", "num_experts_per_tok", "kv_lora_rank", "vocab_size",
+)  # fmt: skip
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 1 << 70),
+    st.floats(),
+    st.sampled_from(["fp8", "NVFP4", "awq", "llama", "x"]),
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=8),
+    max_leaves=30,
+)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=12), st.integers(1, 64), st.integers(1, 16))
+def test_whatever_a_config_holds_it_gives_a_row_and_a_range_or_a_reason(odd, tokens, ranks):
+    row = model_config({**odd, "num_hidden_layers": 61, "hidden_size": 7168, "text_config": None})
+    frame = pl.DataFrame([row], schema={n: t for n, t in polars_schema("model_configs").items() if n in row})
+    read = weights_read(ModelShape(**frame.row(0, named=True)), tokens, ranks)
+    assert isinstance(read, str) or 0 <= read.bytes.low <= read.bytes.high
