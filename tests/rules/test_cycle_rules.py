@@ -285,6 +285,7 @@ def test_a_smaller_step_over_flat_sizes_is_named_with_less_confidence(
     finding = found(cyc004.check(with_mtp((20.0, 21.0, 22.0, 37.0, 39.0, 41.0)), plain))
     assert (finding.severity, finding.confidence) == (Severity.WARNING, sure)
     assert "a step, not the knee" in finding.why
+    assert "keep what is faster" in finding.fix[0]
 
 
 def test_a_cost_that_bends_before_its_largest_size_is_no_cliff_yet() -> None:

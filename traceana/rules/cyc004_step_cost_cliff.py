@@ -178,6 +178,12 @@ def _fix(facts: Facts, baseline: Facts | None, cliff: Cliff) -> tuple[str, ...]:
     backend = "then try another MoE, attention or allreduce backend at the size above the cliff"
     if not drafting(facts):
         return (f"keep the batch at {limit} tokens per forward until the switch is found", backend)
+    if cliff.small:  # good acceptance can earn more than such a jump costs
+        return (
+            f"compare fewer draft tokens, such that running x (k + 1) stays at {limit} or less, and speculation off at "
+            f"{requests(cliff.above.regime.running)}: keep what is faster",
+            backend,
+        )
     k = limit // cliff.below.regime.running - 1
     advice = [f"k = {k} up to {cliff.below.regime.running} running"]
     for fewer in range(k - 1, 0, -1):
