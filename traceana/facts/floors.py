@@ -13,6 +13,8 @@ from traceana.speculation.floors.forward import AllreduceFloor
 from traceana.speculation.floors.weights import ModelShape, weights_read
 from traceana.speculation.whatif import Span
 
+#: kinds of floor that are the host's, which works beside the GPU: not part of a gap
+BESIDE = ("launches", "host")
 #: paths that take small allreduces away from NCCL when a rank reports them as on
 _OWN_PATHS = ("flashinfer_fusion", "custom_allreduce", "pcie_ipc")
 #: engine's quantization argument -> bits per weight it makes of an unquantised model
@@ -22,7 +24,7 @@ _DATA_SHEET = "data sheet bandwidth"
 
 @dataclass(frozen=True, slots=True)
 class FloorPart:
-    """One floor, as a range in ms. `kind`: allreduce, weights or launches. `basis`: what was multiplied, in words."""
+    """One floor, as a range in ms. `kind`: allreduce, weights, launches or host. `basis`: what was multiplied."""
 
     kind: str
     low_ms: float
@@ -176,6 +178,12 @@ def launch_part(launches: float) -> FloorPart:
         f"{launches:,.0f} launches x {each} us, while the GPU works",
         "common profiles of cudaLaunchKernel and PyTorch",
     )
+
+
+def host_part(host_ms: float) -> FloorPart:
+    """What the host needs for a cycle's calls, as timers measured it: no cycle is shorter."""
+    basis = "a cycle's calls by the host's clock, while the GPU works"
+    return FloorPart("host", host_ms, host_ms, Provenance.MEASURED, basis, "EAGLE3_PROFILE lines")
 
 
 def _times(forwards: int) -> str:
