@@ -202,3 +202,10 @@ def test_timers_tell_what_the_host_needs_beside_the_gpu(case: Path, tmp_path: Pa
     host = next(f for f in whole_cycle.floors if f.kind == "host")
     assert (host.low_ms, host.provenance.value) == (29.5, "measured")
     assert sum(g.high_ms for g in whole_cycle.gap) == pytest.approx(whole_cycle.gap_high_ms)  # it is not taken off
+
+
+def test_the_size_of_a_traced_allreduce_tells_the_tokens_of_a_verify(case: Path):
+    wall = ROOT / "fixtures" / "traces" / "wall"
+    made = found(api.read_facts([str(wall), str(case / "target")]), None)
+    assert made.levels[0].tokens_per_forward == 4  # 57,344 bytes of 7,168 x 2
+    assert {f.kind for f in phase(made.levels[0], "verify").floors} >= {"allreduce", "weights"}

@@ -117,6 +117,19 @@ def traced_allreduces(facts: Facts, phase: str) -> FloorPart | str | None:
     return FloorPart("allreduce", low, high, Provenance.MODELLED, f"{basis}, counted in the trace", allreduce.SOURCE)
 
 
+def traced_tokens(facts: Facts, hidden: int | None) -> int | None:
+    """Tokens of a verify by the size of its most frequent traced allreduce; None where that is no whole number."""
+    kernels = () if facts.trace is None else facts.trace.comm
+    counted: dict[int, int] = {}
+    for kernel in kernels:
+        if kernel.phase in ("verify", "forward") and kernel.collective == "all_reduce" and kernel.bytes:
+            counted[kernel.bytes] = counted.get(kernel.bytes, 0) + kernel.instances
+    if not counted or not hidden:
+        return None
+    tokens, rest = divmod(max(counted, key=lambda size: counted[size]), hidden * 2)
+    return tokens if tokens and not rest else None
+
+
 def allreduce_part(facts: Facts, shape: Fact[ModelShape], tokens: int, forwards: int = 1) -> FloorPart | str:
     """The allreduces of `forwards` forwards as a floor."""
     found = allreduces(facts, shape, tokens)

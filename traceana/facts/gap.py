@@ -86,8 +86,10 @@ def _split_level(facts: Facts) -> LevelFloor | None:
     running = cycle.batch
     if running is None and facts.trace is not None and facts.trace.batch is not None:
         running = round(facts.trace.batch.median)
+    traced, target = buckets_by_phase(facts), box_of(facts).target.value
     tokens = _tokens(facts, running)
-    traced = buckets_by_phase(facts)
+    if tokens is None and traced and target is not None:
+        tokens = traced_tokens(facts, target.hidden)
     buckets = traced or _host(facts)
     made = []
     for part in cycle.parts:
