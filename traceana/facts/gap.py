@@ -15,6 +15,7 @@ from traceana.facts.floors import (
     host_part,
     launch_part,
     traced_allreduces,
+    traced_tokens,
     weights_part,
 )
 from traceana.facts.gap_model import GapPart, LevelFloor, MeasuredAgainstFloor, PhaseFloor
