@@ -181,3 +181,31 @@ def test_sizes_traced_at_one_load_are_not_those_of_another(case: Path):
     sizes = [next(f for f in level.phases[-1].floors if f.kind == "allreduce").basis for level in (one, other)]
     assert "43,008 bytes" in sizes[0]
     assert "688,128 bytes" in sizes[1]
+
+
+def test_timers_tell_what_the_host_needs_beside_the_gpu(case: Path, tmp_path: Path):
+    line = {
+        "v": 1,
+        "rank": 0,
+        "cycles": 200,
+        "batch": 1,
+        "k": 2,
+        "draft_ms": 2.0,
+        "verify_ms": 27.0,
+        "re_extend_ms": 0.9,
+    }
+    line |= {"other_ms": 1.1, "total_ms": 31.0, "host_cycle_ms": 29.5, "between_ms": 0.8, "clock": "cuda_event"}
+    text = (case / "server.log").read_text() + f"[2026-01-01 00:01:00 TP0] EAGLE3_PROFILE {json.dumps(line)}\n"
+    (tmp_path / "server.log").write_text(text)
+    (level,) = found(api.read_facts([str(tmp_path / "server.log")])).levels
+    whole_cycle = level.phases[-1]
+    host = next(f for f in whole_cycle.floors if f.kind == "host")
+    assert (host.low_ms, host.provenance.value) == (29.5, "measured")
+    assert sum(g.high_ms for g in whole_cycle.gap) == pytest.approx(whole_cycle.gap_high_ms)  # it is not taken off
+
+
+def test_the_size_of_a_traced_allreduce_tells_the_tokens_of_a_verify(case: Path):
+    wall = ROOT / "fixtures" / "traces" / "wall"
+    made = found(api.read_facts([str(wall), str(case / "target")]), None)
+    assert made.levels[0].tokens_per_forward == 4  # 57,344 bytes of 7,168 x 2
+    assert {f.kind for f in phase(made.levels[0], "verify").floors} >= {"allreduce", "weights"}

@@ -78,7 +78,7 @@ def _profile(cycles: pl.DataFrame, where: Locator) -> CycleFacts | None:
     batch = rows["batch"].drop_nulls().mode()
     at = rows.filter(pl.col("batch") == batch[0]) if len(batch) else rows
     weight = pl.col("cycles").fill_null(1)
-    names = ("draft_ms", "verify_ms", "re_extend_ms", "other_ms", "total_ms", "between_ms")
+    names = ("draft_ms", "verify_ms", "re_extend_ms", "other_ms", "total_ms", "between_ms", "host_cycle_ms")
     mean = at.select(
         (
             (pl.col(n) * weight).filter(pl.col(n).is_not_null()).sum() / weight.filter(pl.col(n).is_not_null()).sum()
@@ -98,8 +98,10 @@ def _profile(cycles: pl.DataFrame, where: Locator) -> CycleFacts | None:
         f"mean of EAGLE3_PROFILE lines (n={at.height})",
         int(batch[0]) if len(batch) else None,
     )
-    between = mean["between_ms"]
-    return replace(found, between_ms=None if between is None or math.isnan(between) else float(between))
+    between, host = (
+        None if ms is None or math.isnan(ms) else float(ms) for ms in (mean["between_ms"], mean["host_cycle_ms"])
+    )
+    return replace(found, between_ms=between, host_ms=host)
 
 
 def _phase_block(events: pl.DataFrame, where: Locator) -> CycleFacts | None:

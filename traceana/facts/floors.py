@@ -13,6 +13,8 @@ from traceana.speculation.floors.forward import AllreduceFloor
 from traceana.speculation.floors.weights import ModelShape, weights_read
 from traceana.speculation.whatif import Span
 
+#: kinds of floor that are the host's, which works beside the GPU: not part of a gap
+BESIDE = ("launches", "host")
 #: paths that take small allreduces away from NCCL when a rank reports them as on
 _OWN_PATHS = ("flashinfer_fusion", "custom_allreduce", "pcie_ipc")
 #: engine's quantization argument -> bits per weight it makes of an unquantised model
@@ -22,7 +24,7 @@ _DATA_SHEET = "data sheet bandwidth"
 
 @dataclass(frozen=True, slots=True)
 class FloorPart:
-    """One floor, as a range in ms. `kind`: allreduce, weights or launches. `basis`: what was multiplied, in words."""
+    """One floor, as a range in ms. `kind`: allreduce, weights, launches or host. `basis`: what was multiplied."""
 
     kind: str
     low_ms: float
@@ -115,6 +117,19 @@ def traced_allreduces(facts: Facts, phase: str) -> FloorPart | str | None:
     return FloorPart("allreduce", low, high, Provenance.MODELLED, f"{basis}, counted in the trace", allreduce.SOURCE)
 
 
+def traced_tokens(facts: Facts, hidden: int | None) -> int | None:
+    """Tokens of a verify by the size of its most frequent traced allreduce; None where that is no whole number."""
+    kernels = () if facts.trace is None else facts.trace.comm
+    counted: dict[int, int] = {}
+    for kernel in kernels:
+        if kernel.phase in ("verify", "forward") and kernel.collective == "all_reduce" and kernel.bytes:
+            counted[kernel.bytes] = counted.get(kernel.bytes, 0) + kernel.instances
+    if not counted or not hidden:
+        return None
+    tokens, rest = divmod(max(counted, key=lambda size: counted[size]), hidden * 2)
+    return tokens if tokens and not rest else None
+
+
 def allreduce_part(facts: Facts, shape: Fact[ModelShape], tokens: int, forwards: int = 1) -> FloorPart | str:
     """The allreduces of `forwards` forwards as a floor."""
     found = allreduces(facts, shape, tokens)
@@ -176,6 +191,12 @@ def launch_part(launches: float) -> FloorPart:
         f"{launches:,.0f} launches x {each} us, while the GPU works",
         "common profiles of cudaLaunchKernel and PyTorch",
     )
+
+
+def host_part(host_ms: float) -> FloorPart:
+    """What the host needs for a cycle's calls, as timers measured it: no cycle is shorter."""
+    basis = "a cycle's calls by the host's clock, while the GPU works"
+    return FloorPart("host", host_ms, host_ms, Provenance.MEASURED, basis, "EAGLE3_PROFILE lines")
 
 
 def _times(forwards: int) -> str:

@@ -8,9 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from traceana.facts.box import box_of, gpu_of, on_cpu, ranks_of
-from traceana.facts.floors import FloorPart, allreduce_part, launch_part, traced_allreduces, weights_part
+from traceana.facts.floors import (
+    BESIDE,
+    FloorPart,
+    allreduce_part,
+    host_part,
+    launch_part,
+    traced_allreduces,
+    traced_tokens,
+    weights_part,
+)
 from traceana.facts.gap_model import GapPart, LevelFloor, MeasuredAgainstFloor, PhaseFloor
-from traceana.facts.gap_parts import BETWEEN, REST, TRANSFER, Buckets, buckets_by_phase, gap_parts
+from traceana.facts.gap_parts import BETWEEN, REST, TRANSFER, Buckets, buckets_by_phase, by_kind, gap_parts, untold
 from traceana.facts.model import Facts, Provenance, Regime
 
 #: graph launches per phase below which its kernels are launched one by one
@@ -64,7 +73,7 @@ def _level(facts: Facts, regime: Regime, cycle_ms: float) -> LevelFloor:
     tokens = regime.tokens_per_forward
     source = f"median of {regime.n_steady} steady windows"
     phases = [_phase(facts, name, regime.running, tokens, {}) for name in ("verify", "draft", "re-extend")]
-    floors = _by_kind(floor for floors, _ in phases for floor in floors)
+    floors = by_kind(floor for floors, _ in phases for floor in floors)
     missing = list(dict.fromkeys(text for _, texts in phases for text in texts))
     whole = _against("cycle" if _drafts(facts) else "step", cycle_ms, Provenance.DERIVED, floors, (), missing)
     return LevelFloor(regime.running, tokens, source, (whole,))
@@ -78,8 +87,10 @@ def _split_level(facts: Facts) -> LevelFloor | None:
     running = cycle.batch
     if running is None and facts.trace is not None and facts.trace.batch is not None:
         running = round(facts.trace.batch.median)
+    traced, target = buckets_by_phase(facts), box_of(facts).target.value
     tokens = _tokens(facts, running)
-    traced = buckets_by_phase(facts)
+    if tokens is None and traced and target is not None:
+        tokens = traced_tokens(facts, target.hidden)
     buckets = traced or _host(facts)
     made = []
     for part in cycle.parts:
@@ -95,7 +106,8 @@ def _split_level(facts: Facts) -> LevelFloor | None:
                 missing,
             )
         )
-    whole = _sum("cycle" if _drafts(facts) else "step", total.value, total.provenance, made)
+    host = () if cycle.host_ms is None or cycle.host_ms > total.value else (host_part(cycle.host_ms),)
+    whole = _sum("cycle" if _drafts(facts) else "step", total.value, total.provenance, made, host)
     return LevelFloor(running, tokens, cycle.source or "", (*made, whole))
 
 
@@ -227,9 +239,9 @@ def _against(
     missing: Sequence[str],
 ) -> PhaseFloor:
     """A phase with its gap, or with the reason why its floors cannot be."""
-    added = [floor for floor in floors if floor.kind != "launches"]
+    added = [floor for floor in floors if floor.kind not in BESIDE]
     low, high = sum(f.low_ms for f in added), sum(f.high_ms for f in added)
-    least = max([low, *(f.low_ms for f in floors if f.kind == "launches")])
+    least = max([low, *(f.low_ms for f in floors if f.kind in BESIDE)])
     no_floor = tuple(missing)
     if least > measured:
         words = f"a floor of {least:.1f} ms against {measured:.1f} ms measured: GPU, ranks, shape or load do not agree"
@@ -239,18 +251,14 @@ def _against(
         return PhaseFloor(name, measured, provenance, tuple(floors), impossible=impossible, no_floor=no_floor)
     gap = max(0.0, measured - high), measured - low
     return PhaseFloor(
-        name, measured, provenance, tuple(floors), *gap, parts or _untold(*gap, added, provenance), None, no_floor
+        name, measured, provenance, tuple(floors), *gap, parts or untold(*gap, added, provenance), None, no_floor
     )
 
 
-def _untold(low: float, high: float, floors: Sequence[FloorPart], provenance: Provenance) -> tuple[GapPart, ...]:
-    """A gap of which nothing tells the parts."""
-    weakest = Provenance.ASSUMED if any(f.provenance is Provenance.ASSUMED for f in floors) else Provenance.MODELLED
-    return (GapPart("not told apart", low, high, weakest if floors else provenance),)
-
-
-def _sum(name: str, measured: float, provenance: Provenance, phases: Sequence[PhaseFloor]) -> PhaseFloor:
-    """The whole cycle: floors and gaps of its phases added up, by kind and by name."""
+def _sum(
+    name: str, measured: float, provenance: Provenance, phases: Sequence[PhaseFloor], host: Sequence[FloorPart]
+) -> PhaseFloor:
+    """The whole cycle: floors and gaps of its phases added up, by kind and by name; `host`: floors of the whole."""
     gaps: dict[str, GapPart] = {}
     for phase in phases:
         for part in phase.gap:
@@ -259,7 +267,7 @@ def _sum(name: str, measured: float, provenance: Provenance, phases: Sequence[Ph
             gaps[part.name] = GapPart(part.name, low + part.low_ms, high + part.high_ms, part.provenance)
     missing = tuple(dict.fromkeys(text for phase in phases for text in phase.no_floor))
     wrong = next((f"{phase.name}: {phase.impossible}" for phase in phases if phase.impossible), None)
-    floors = _by_kind(floor for phase in phases for floor in phase.floors)
+    floors = [*by_kind(floor for phase in phases for floor in phase.floors), *host]
     found = _against(name, measured, provenance, floors, (), missing)
     if wrong is not None or found.impossible is not None:
         return PhaseFloor(
@@ -268,25 +276,4 @@ def _sum(name: str, measured: float, provenance: Provenance, phases: Sequence[Ph
     parts = tuple(gaps.values())
     return PhaseFloor(
         name, measured, provenance, found.floors, found.gap_low_ms, found.gap_high_ms, parts, None, missing
-    )
-
-
-def _by_kind(parts: Iterable[FloorPart]) -> list[FloorPart]:
-    """Floors of several phases, one per kind."""
-    found: dict[str, FloorPart] = {}
-    for part in parts:
-        old = found.get(part.kind)
-        found[part.kind] = part if old is None else _added(old, part)
-    return list(found.values())
-
-
-def _added(one: FloorPart, other: FloorPart) -> FloorPart:
-    assumed = Provenance.ASSUMED in (one.provenance, other.provenance)
-    return FloorPart(
-        one.kind,
-        one.low_ms + other.low_ms,
-        one.high_ms + other.high_ms,
-        Provenance.ASSUMED if assumed else Provenance.MODELLED,
-        f"{one.basis} + {other.basis}",
-        one.source if one.source == other.source else f"{one.source}; {other.source}",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from traceana.facts.floors import FloorPart
 from traceana.facts.gap_model import GapPart
@@ -76,3 +76,30 @@ def gap_parts(
             made.append(GapPart(words, max(0.0, traced - high), max(0.0, traced - low), how))
     made += [GapPart(words, ms, ms, provenance) for name, words in _WORDS.items() if (ms := buckets.get(name, 0.0)) > 0]
     return tuple(made), None
+
+
+def untold(low: float, high: float, floors: Sequence[FloorPart], provenance: Provenance) -> tuple[GapPart, ...]:
+    """A gap of which nothing tells the parts."""
+    weakest = Provenance.ASSUMED if any(f.provenance is Provenance.ASSUMED for f in floors) else Provenance.MODELLED
+    return (GapPart("not told apart", low, high, weakest if floors else provenance),)
+
+
+def by_kind(parts: Iterable[FloorPart]) -> list[FloorPart]:
+    """Floors of several phases, one per kind."""
+    found: dict[str, FloorPart] = {}
+    for part in parts:
+        old = found.get(part.kind)
+        found[part.kind] = part if old is None else _added(old, part)
+    return list(found.values())
+
+
+def _added(one: FloorPart, other: FloorPart) -> FloorPart:
+    assumed = Provenance.ASSUMED in (one.provenance, other.provenance)
+    return FloorPart(
+        one.kind,
+        one.low_ms + other.low_ms,
+        one.high_ms + other.high_ms,
+        Provenance.ASSUMED if assumed else Provenance.MODELLED,
+        f"{one.basis} + {other.basis}",
+        one.source if one.source == other.source else f"{one.source}; {other.source}",
+    )

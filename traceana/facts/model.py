@@ -287,6 +287,7 @@ class CycleFacts:
     source: str | None = None
     batch: int | None = None
     graph: bool | None = None
+    host_ms: float | None = None  # a cycle's calls by the host's clock, where the phases are timed on the GPU
     between_ms: float | None = None  # of `other`: from the end of a cycle's calls to the start of the next one's
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from traceana.facts.floors import FloorPart
+from traceana.facts.floors import BESIDE, FloorPart
 from traceana.facts.gap_model import LevelFloor, MeasuredAgainstFloor, PhaseFloor
 from traceana.report.page import Row, Section, Table
 from traceana.report.text import MAX_LEVELS, NONE, figure, legend, span, weakest, whole
 
 #: kind of floor -> its row
 _ROWS = {"allreduce": "allreduces, at least", "weights": "weights read, at least"}
-_LAUNCHES = "launches, on the host"
+_ON_HOST = ("launches, on the host", "calls, on the host")
 #: what is below this share of the measured time is not worth a cell
 _WORTH = 0.01
 
@@ -65,11 +65,12 @@ def _table(corner: str, columns: tuple[str, ...], phases: Sequence[PhaseFloor], 
     rows = [Row(measured, tuple(figure(p.measured_ms) for p in phases), weakest(p.provenance for p in phases))]
     for kind, label in _ROWS.items():
         rows += _floor_row(phases, kind, label)
-    counted = [f.provenance for p in phases for f in p.floors if f.kind != "launches"]
+    counted = [f.provenance for p in phases for f in p.floors if f.kind not in BESIDE]
     letter = weakest([*(p.provenance for p in phases), *counted])
     rows.append(Row("gap", tuple(_range(p.gap_low_ms, p.gap_high_ms) for p in phases), letter))
     rows += _gap_rows(phases)
-    rows += _floor_row(phases, "launches", _LAUNCHES)
+    for kind, label in zip(BESIDE, _ON_HOST, strict=True):
+        rows += _floor_row(phases, kind, label)
     return Table(corner, columns, tuple(rows), remarks=(legend(row.letter for row in rows),))
 
 
