@@ -39,6 +39,7 @@ class Grid:
     caption: str = ""
     heading: str = ""
     paragraph: str = ""
+    above: str = ""  # the heading that the heading belongs to
     rows: list[Row] = field(default_factory=list)
     cut: int = 0  # rows beyond the limit
     boxed: bool = False
@@ -56,6 +57,7 @@ class Grids:
         self._bars = False  # the table's lines begin with a bar
         self._ruled = False  # a rule of the frame came just before
         self._caption = self._heading = self._paragraph = ""
+        self._titles: dict[int, str] = {}  # by level
         self._goes_on = False  # the paragraph may have more lines
 
     @property
@@ -110,6 +112,7 @@ class Grids:
             self._before = None
             return False
         self._grid = Grid(header, before.line, before.offset, self._caption, self._heading, boxed=boxed)
+        self._grid.above = list(self._titles.values())[-2] if len(self._titles) > 1 else ""
         if self._paragraph != self._caption:
             self._grid.paragraph = self._paragraph
         self._before = None
@@ -139,6 +142,8 @@ class Grids:
         heading = _HEADING.match(text[:300]) if words.startswith("#") else None
         if heading:
             self._heading, self._caption, self._paragraph = heading[2], "", ""
+            level = len(heading[1])
+            self._titles = {n: title for n, title in self._titles.items() if n < level} | {level: heading[2]}
         elif not words:
             self._goes_on = False
         elif not words.startswith(("```", "<!--", "---", "===")):

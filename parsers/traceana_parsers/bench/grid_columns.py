@@ -8,12 +8,22 @@ from dataclasses import replace
 
 from traceana_parsers.bench.cells import MISSING, measured
 from traceana_parsers.bench.grid import Grid
-from traceana_parsers.bench.headings import LOADS, MEASURE, UNKNOWN, WHOLE, Heading, read
+from traceana_parsers.bench.headings import BESIDE, LOADS, MEASURE, UNKNOWN, WHOLE, Heading, read
 from traceana_parsers.bench.numbers import plain, quantity, tokens
+from traceana_parsers.bench.turned import turned
 from traceana_parsers.bench.words import loads, speculates
 
 #: numbers of rows, no measurements
 COUNTERS = frozenset({"run", "#", "trial", "iteration", "iter", "seed", "no", "no.", "id", "index"})
+
+
+_GIVEN = frozenset({"concurrency", "context_tokens", "k"})
+_RANGE = re.compile(r"\d\s*(?:-|–|\.\.|/|,|to)\s*\d|\bsweep\b")
+#: `throughput vs concurrency`, `acceptance by context`: what the columns or rows are
+_AGAINST = re.compile(
+    r"\b(?:vs\.?|versus|by|across|against)\s+(?:concurrency|batch(?: size)?|context(?: length)?|load|users|k)\b",
+    re.IGNORECASE,
+)
 
 
 class Columns:
@@ -24,10 +34,11 @@ class Columns:
         if _spans(grid):
             above = " ".join(cell for cell in grid.header if cell)
             grid = replace(grid, header=grid.rows[0].cells, rows=grid.rows[1:])
+        grid = turned(grid)
         self.grid = grid
         self.headings = [read(cell) for cell in grid.header]
         self._context = _measure_of(above, grid.caption, grid.heading, grid.paragraph)
-        self.titles = tuple(t for t in (grid.caption, grid.heading) if t)
+        self.titles = tuple(t for t in (grid.caption, grid.heading, grid.above) if t)
         self._corner()
         self._answered(answers)
         columns = {h.column for h in self.headings}
@@ -42,6 +53,11 @@ class Columns:
                 replace(h, role=LOADS, column="duration_s") if h.text.casefold().startswith("latency") else h
                 for h in self.headings
             ]
+        #: sizes of the server that differ from row to row: a set-up each
+        self.varied = {
+            h.column for i, h in enumerate(self.headings) if h.column in BESIDE and len(set(self._column(i))) > 1
+        }
+        self.given = _given(self.titles, self.headings)
         self.texts = {i for i, h in enumerate(self.headings) if h.role == UNKNOWN and not self._numeric(i)}
         self.percent = {
             i for i, h in enumerate(self.headings) if h.column == "accept_rate_printed" and self._above_one(i)
@@ -194,12 +210,24 @@ def _spans(grid: Grid) -> bool:
     )
 
 
+def _given(titles: tuple[str, ...], headings: list[Heading]) -> dict[str, int]:
+    """Loads that a title gives for all rows: `GSM8K, concurrency 64`. A title with a range gives none."""
+    known = {h.column for h in headings if h.role == LOADS} | {name for h in headings for name, _ in h.load}
+    found: dict[str, int] = {}
+    for title in titles:
+        if not _RANGE.search(title):
+            for column, value in loads(title)[0].items():
+                if column in _GIVEN and column not in known:
+                    found.setdefault(column, value)
+    return found
+
+
 def _measure_of(*texts: str) -> Heading | None:
     """The measured value that the texts name, e.g. `Throughput (tok/s)`: the first with its unit, else the first of a
     short text."""
     found: Heading | None = None
     for text in texts:
-        pieces = re.split(r"\s\+\s|[;,]\s|[.:]\s|[.:]$", text)
+        pieces = re.split(r"\s\+\s|[;,]\s|[.:]\s|[.:]$", _AGAINST.sub(" ", text))
         for piece in pieces:
             heading = read(piece.strip(" :"))
             if heading.role != MEASURE or heading.column in ("total_tps", "requests_per_s", "input_tps"):

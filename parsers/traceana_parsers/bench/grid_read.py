@@ -16,6 +16,7 @@ from traceana_parsers.bench.words import loads, speculates
 
 _YES = dict.fromkeys(("yes", "on", "true", "✓", "✅"), True) | dict.fromkeys(("no", "off", "false", "✗", "❌"), False)
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+_NUMBER_FIRST = re.compile(r"(\d{1,7}k?)\s*\(")
 _AMOUNT = re.compile(r"[~≈<>]?\s*\d[\d.,]*\s?(?:[kMGT]?B/s|[a-zµ%]{1,3}\b)", re.IGNORECASE)
 _EXTRA = frozenset({"requests_per_s", "input_tps"})  # measured, without a column of their own
 #: what drafting earns; has no load of its own beside columns that do
@@ -144,7 +145,7 @@ class _Reader:
                 self._text(fact, heading, text, names, texts)
             elif heading.role == LOADS:
                 if text.casefold() not in MISSING:
-                    self._load(fact, heading, text, texts)
+                    self._load(fact, heading, text, names, texts)
                 if heading.column == "concurrency" and "concurrency" not in fact.loads:
                     return text
             elif heading.role == UNKNOWN and text and (heading.text.casefold() in COUNTERS or index == 0):
@@ -177,12 +178,14 @@ class _Reader:
         if rest and rest.casefold() not in MISSING:
             names.append(f"{variable[0]}={rest}" if variable else rest)
 
-    def _load(self, fact: Fact, heading: Heading, text: str, texts: list[str]) -> None:
+    def _load(self, fact: Fact, heading: Heading, text: str, names: list[str], texts: list[str]) -> None:
         column = str(heading.column)
         number = tokens(text)
         if number is None:
             found, _ = loads(text)
             number = found.get(column)
+        if number is None and (said := _NUMBER_FIRST.match(text)):  # `4 (the default)`
+            number = tokens(said[1])
         if column in ("duration_s", "request_rate"):
             spoken = quantity(text)
             if spoken is not None:
@@ -190,6 +193,8 @@ class _Reader:
                 fact.values[column] = seconds
         elif number is not None and column in BESIDE:
             fact.attrs[column] = number
+            if heading.column in self._columns.varied:
+                names.append(f"{column.upper()}{number}")
         elif number is not None:
             fact.loads.setdefault(column, number)
         else:
@@ -201,8 +206,8 @@ class _Reader:
         made: list[Fact] = []
         name = " / ".join(part for part in (whose.series, series) if part) or None
         base = replace(
-            whose, series=name, loads={**whose.loads, **load}, values=dict(whose.values), more=dict(whose.more),
-            attrs=dict(whose.attrs), doubts=[],
+            whose, series=name, loads={**self._columns.given, **whose.loads, **load}, values=dict(whose.values),
+            more=dict(whose.more), attrs=dict(whose.attrs), doubts=[],
         )  # fmt: skip
         if base.speculative is None:
             base.speculative = speculates(*(t for t in (whose.label, series) if t))

@@ -330,3 +330,45 @@ def test_a_rate_beside_message_sizes_is_no_time_of_a_collective(tmp_path: Path) 
 def test_a_method_with_a_hyphen_names_its_series(heading: str, series: str | None) -> None:
     found = read(heading)
     assert (found.column, found.series) == ("output_tps", series)
+
+
+def test_sizes_of_the_server_in_rows_are_set_ups_and_not_repeats(tmp_path: Path) -> None:
+    text = (
+        "**Baseline output tok/s**\n" + table("TP \\ Concurrency | 1 | 4", "1 | 100 | 310", "2 | 150 | 480")
+        + "\n**DFlash output tok/s**\n" + table("TP \\ Concurrency | 1 | 4", "1 | 260 | 700", "2 | 340 | 950")
+        + "\n**Average accept length**\n" + table("TP \\ Concurrency | 1 | 4", "1 | 5.1 | 5.2", "2 | 5.3 | 5.0")
+    )  # fmt: skip
+    rows = [r for r in got(tmp_path, text).rows() if r["concurrency"] == 4]
+    assert {(r["series"], r["speculative"], r["output_tps"], r.get("accept_length_printed")) for r in rows} == {
+        ("TP1", False, 310, None),
+        ("TP2", False, 480, None),
+        ("TP1", True, 700, 5.2),
+        ("TP2", True, 950, 5.0),
+    }
+
+
+def test_a_baseline_among_draft_lengths_belongs_to_them(tmp_path: Path) -> None:
+    text = "### Single stream (concurrency 1)\n\n" + table(
+        "num_speculative_tokens | decode tok/s | vs baseline", "baseline (off) | 30.5 | 1.00x", "1 | 36.1 | 1.18x",
+        "2 (the default) | 38.0 | 1.25x",
+    )  # fmt: skip
+    rows = got(tmp_path, text).rows()
+    assert len({r["series"] for r in rows}) == 1
+    assert [(r["concurrency"], r.get("k"), r["speculative"]) for r in rows] == [
+        (1, None, False), (1, 1, True), (1, 2, True),
+    ]  # fmt: skip
+
+
+def test_what_is_called_a_baseline_speculates_when_it_accepts_more_than_one_token(tmp_path: Path) -> None:
+    rows = got(tmp_path, table("head | mean acceptance length", "vanilla | 2.31", "pruned | 2.12")).rows()
+    assert [(r["series"], r["speculative"]) for r in rows] == [("vanilla", True), ("pruned", True)]
+
+
+@pytest.mark.parametrize("heading", ["pos accept", "Per-position acceptance (%)", "E2E Output Token Throughput"])
+def test_what_looks_like_a_measure_and_is_another(heading: str) -> None:
+    assert read(heading).role == UNKNOWN
+
+
+def test_underscores_inside_a_name_stay(tmp_path: Path) -> None:
+    (row,) = got(tmp_path, table("quant | tok/s | accept_ratio", "IQ4_XS | 38 | 0.731")).rows()
+    assert (row["series"], row["accept_rate_printed"]) == ("IQ4_XS", 0.731)
