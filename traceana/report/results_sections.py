@@ -125,10 +125,10 @@ def _contrast(found: SetUpContrast | None) -> tuple[str, ...]:
     )
 
 
-def results_only_header(results: Results | None) -> tuple[str, ...]:
-    """What the first line says where results are all there is."""
+def results_only_header(results: Results | None, collectives: bool) -> tuple[str, ...]:
+    """What the first line says where results are all there is; `collectives`: times of collectives are among them."""
     if results is None:
-        return ("collective times",)
+        return ("collective times" if collectives else "benchmark results, none complete",)
     if results.sweep is not None and results.sweep.spec is not None:
         return ("benchmark results with and without speculation",)
     return ("benchmark results",)

@@ -27,7 +27,10 @@ _COLUMN_OF_TEXT = {
     "backend": "backend",
     "framework": "backend",
     "engine": "backend",
-    "dataset": "dataset",
+    **dict.fromkeys(
+        ("dataset", "workload", "phase", "category", "task", "benchmark", "prompt", "prompts", "domain", "subset"),
+        "dataset",
+    ),
 }
 
 
@@ -82,6 +85,10 @@ class _Reader:
         matrix = not values and not made.asks and bool(beside) and self._columns.by_load(beside)
         if made.asks or not (values or matrix):
             return made
+        if unread := self._columns.unread(values, beside):
+            names = ", ".join(map(repr, unread[:4]))
+            why = f"{names} not read: say HEADING=COLUMN (--columns) where they hold throughput too"
+            made.refused.append((self._columns.grid.line, why))
         groups = self._groups(beside if matrix else values)
         for row in self._columns.grid.rows:
             self._row(row, groups, made.matrix if matrix else made.facts, made.refused)
@@ -214,7 +221,10 @@ class _Reader:
         if base.speculative is None:
             base.speculative = speculates(*self._columns.titles)
         for values in self._repeats(row, base, members):
-            fact = replace(base, values={**base.values, **values}, attrs=dict(base.attrs), doubts=list(base.doubts))
+            fact = replace(
+                base, loads=dict(base.loads), values={**base.values, **values}, attrs=dict(base.attrs),
+                doubts=list(base.doubts),
+            )  # fmt: skip
             for extra in _EXTRA & fact.values.keys():
                 fact.attrs[extra] = fact.values.pop(extra)
             made.append(fact)

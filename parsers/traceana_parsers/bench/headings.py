@@ -37,7 +37,7 @@ _LOADS = {
     ),
     "context_tokens": (
         "context|ctx|context length|context tokens|context size|ctx len|input len|input length|isl|prompt len|"
-        "prompt length|prompt tokens|input tokens|prompt size|input size|depth|random input len"
+        "prompt length|prompt tokens|n kv|input tokens|prompt size|input size|depth|random input len"
     ),
     "output_length": (
         "osl|output len|output length|output tokens per request|max tokens|gen len|generation length|max new tokens|"
@@ -92,7 +92,8 @@ _MEASURES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("e2e", r"\be2el?\b(?: latency)?|\bend[- ]to[- ]end(?: latency)?\b|\brequest latency\b"),
         (
             "accept_length_printed",
-            r"\bacc(?:ept(?:ed|ance)?)?\.?[- ]?len(?:gth)?\b|^(?:mean |avg )?m?al$|^τ$|^tau$|\bmean accepted\b",
+            r"\ba\.\s?len\b"
+            r"|\bacc(?:ept(?:ed|ance)?)?\.?[- ]?len(?:gth)?\b|^(?:mean |avg )?m?al$|^τ$|^tau$|\bmean accepted\b",
         ),
         (
             "tokens_per_cycle_printed",
@@ -102,7 +103,7 @@ _MEASURES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("cycles", r"^cycles$|^num cycles$|^verify steps$"),
         ("accept_rate_printed", r"\b(?:spec )?(?:draft )?(?:accept(?:ance)?(?: rate)?|acc\.? rate)\b"),
         ("requests_per_s", r"\breq(?:uest)?s?\s?/\s?s(?:ec)?\b|\brps\b|\bqps\b|\brequest throughput\b"),
-        ("input_tps", r"\b(?:prefill|input|prompt|pp)\b.*(?:throughput|speed|tok|t/s|tps)|^pp\d*$"),
+        ("input_tps", r"\b(?:prefill|input|prompt|pp)\b.*(?:throughput|speed|tok|t/s|tps)|^(?:s )?pp\d*$"),
         (
             "user_tps",
             r"(?:throughput|speed|tok(?:en)?s?|tps|t/s)?\s?(?:/|per[- ])\s?(?:user|request|req|stream)\b.*"
@@ -112,7 +113,7 @@ _MEASURES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (
             "output_tps",
             r"\b(?:output |generation |gen |decode |aggregate |system |token |overall )*(?:throughput|speed|tps)\b"
-            r"|^tg(?:\s?\d+\b.*)?$|^decode$|\baggregate(?: decode)?\b|\bgeneration\b",
+            r"|^(?:s )?tg(?:\s?\d+\b.*)?$|^decode$|\baggregate(?: decode)?\b|\bgeneration\b",
         ),
     )
 )

@@ -19,6 +19,8 @@ _STATISTICS = {
 _PER_TOKEN = re.compile(r"time to second token|output token throughput per user|output sequence length")
 _SETTINGS = ("k", "num_draft_tokens", "num_steps", "topk")
 _MOST_TOKENS = 1024  # a number of draft tokens beyond that counts those of a run
+#: runs that a heading says its cells hold: `(round 1 / 2)`, `[run 1/2/3]`
+_RUNS = re.compile(r"[(\[](?:round|run|rep|repeat|trial|pass)s? ?\d(?: ?/ ?\d){1,7}[)\]]", re.IGNORECASE)
 _FEWEST = 2  # different measures, before rows are taken for them
 
 
@@ -43,6 +45,23 @@ def turned(grid: Grid) -> Grid:
         for i in kept
     ]
     return replace(grid, header=[first, *names], rows=made)
+
+
+def repeats_apart(grid: Grid) -> Grid:
+    """The table with commas between the runs that its cells hold, where a heading says so: `tok/s (round 1 / 2)`."""
+    if not any(_RUNS.search(cell) for cell in grid.header):
+        return grid
+    header = [_RUNS.sub(" ", cell).strip() for cell in grid.header]
+    return replace(grid, header=header, rows=[replace(r, cells=[_commas(c) for c in r.cells]) for r in grid.rows])
+
+
+def _commas(cell: str) -> str:
+    """`58.8 / 54.3 %` as `58.8 %, 54.3 %`; other cells as they are."""
+    parts = [plain(part) for part in re.split(r"\s/\s", cell)]
+    if len(parts) < _FEWEST or not all(quantity(part) for part in parts):
+        return cell
+    unit = parts[-1].lstrip("~≈+-0123456789., ")
+    return ", ".join(part if part.endswith(unit) else f"{part} {unit}" for part in parts)
 
 
 def _measures(rows: list[Heading], heads: list[str]) -> bool:

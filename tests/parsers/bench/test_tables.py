@@ -372,3 +372,59 @@ def test_what_looks_like_a_measure_and_is_another(heading: str) -> None:
 def test_underscores_inside_a_name_stay(tmp_path: Path) -> None:
     (row,) = got(tmp_path, table("quant | tok/s | accept_ratio", "IQ4_XS | 38 | 0.731")).rows()
     assert (row["series"], row["accept_rate_printed"]) == ("IQ4_XS", 0.731)
+
+
+def test_runs_side_by_side_in_a_cell_are_repeats_where_the_heading_says_so(tmp_path: Path) -> None:
+    text = table(
+        "mtp_k | tok/s (round 1 / 2) | draft acceptance", "0 | 90.1 / 88.4 | ", "2 | 81.2 / 80.0 | 57.1 / 55.0 %"
+    )
+    rows = [
+        (r.get("k"), r["speculative"], r["output_tps"], round(r.get("accept_rate_printed", 0), 6))
+        for r in got(tmp_path, text).rows()
+    ]
+    assert rows == [(None, False, 90.1, 0), (None, False, 88.4, 0), (2, True, 81.2, 0.571), (2, True, 80.0, 0.55)]
+
+
+def test_a_range_is_said_and_not_read(tmp_path: Path) -> None:
+    found = got(tmp_path, table("prompts | accept len | tok/s", "prose | 2.8–3.4 | ~29–33", "random | 1.00 | 15.2"))
+    assert [r["output_tps"] for r in found.rows() if "output_tps" in r] == [15.2]
+    assert "a range" in (found.report.problem or "")
+
+
+def test_generated_tokens_in_the_first_column_are_a_length(tmp_path: Path) -> None:
+    rows = got(
+        tmp_path, table("Tokens | DFlash | Baseline", "64 | 90 tok/s | 36 tok/s", "512 | 30 tok/s | 35 tok/s")
+    ).rows()
+    assert {(r["output_length"], r["series"], r["output_tps"]) for r in rows} == {
+        (64, "DFlash", 90), (64, "Baseline", 36), (512, "DFlash", 30), (512, "Baseline", 35),
+    }  # fmt: skip
+
+
+def test_numbers_of_tokens_are_no_throughput_beside_one(tmp_path: Path) -> None:
+    text = table(
+        "PP | TG | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s", "1024 | 256 | 4096 | 0.7 | 1460 | 4.3 | 59.5"
+    )
+    (row,) = got(tmp_path, text).rows()
+    assert (row["output_tps"], row["context_tokens"]) == (59.5, 4096)
+
+
+def test_accepted_of_drafted_gives_the_counts(tmp_path: Path) -> None:
+    text = table(
+        "task | tok/s | rounds | accepted | a.len | pos accept", "code | 80.5 | 200 | 290/400 | 2.45 | 0.80, 0.65"
+    )
+    (row,) = got(tmp_path, text).rows()
+    assert (row["accepted"], row["drafted"], row["accept_rate_printed"]) == (290, 400, 0.725)
+    assert row["accept_length_printed"] == 2.45
+
+
+def test_throughputs_of_other_prompts_without_a_unit_are_asked_for(tmp_path: Path) -> None:
+    found = got(
+        tmp_path,
+        table(
+            "config | struct tok/s | code | prose | rounds/s",
+            "k7 | 1010 | 780 | 370 | 150",
+            "k9 | 1090 | 760 | 330 | 140",
+        ),
+    )
+    assert sorted(r["output_tps"] for r in found.rows()) == [1010, 1090]
+    assert "'code', 'prose' not read" in (found.report.problem or "")
