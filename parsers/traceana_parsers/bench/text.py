@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from traceana_parsers.bench.eagle_lines import EagleLines
 from traceana_parsers.bench.grid import Grids
 from traceana_parsers.bench.json_lines import JsonLines
 from traceana_parsers.bench.kernel_grid import KernelTables
@@ -48,7 +49,7 @@ class TextBench:
         self._kernels = KernelTables(sink, file_id)
         self._page = Page(self._rows, answers, self._kernels)
         self._grids = Grids(self._page.add)
-        readers = (ServingBlock, OneBatch, SpeculativeLines, TrtllmBlock, RunList, NcclTests, JsonLines)
+        readers = (ServingBlock, OneBatch, SpeculativeLines, EagleLines, TrtllmBlock, RunList, NcclTests, JsonLines)
         self._readers: tuple[Lines, ...] = (*(make(self._rows) for make in readers), TorchTable(self._kernels))
         self._taken = 0
 

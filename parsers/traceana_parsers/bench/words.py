@@ -36,6 +36,7 @@ _LOADS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("context_tokens", r"(?<![a-z0-9])(?:ctx|context|isl|input)\s*[=: ]\s*(\d{1,8}[km]?)\b"),
         ("output_length", r"(?<![a-z0-9])(?:osl|max[_ ]tokens)\s*[=: ]\s*(\d{1,7}k?)\b"),
         ("output_length", r"\b(\d{1,7}) tokens?\b"),
+        ("k", r"(?<![a-z0-9])(?:mtp|nextn)\s*=\s*(\d{1,2})\b"),
         ("k", r"(?<![a-z0-9])(?:k|num_speculative_tokens|draft len(?:gth)?|draft tokens)\s*[=: ]\s*(\d{1,4})\b"),
     )
 )
