@@ -30,8 +30,8 @@ class EagleLines:
         match = _LINE.search(text) if "#questions:" in text else None
         if match is None:
             if text.strip() and not text.lstrip().startswith("```"):
-                name = re.sub(r"^[\s#>*-]+|[\s:*]+$", "", text[: _LONGEST + 1])
-                self._name = name if name and len(name) <= _LONGEST else None
+                before = re.sub(r"^[\s#>*-]+|[\s:*]+$", "", text[: _LONGEST + 1])
+                self._name = before if before and len(before) <= _LONGEST else None
             return False
         length, name = float(match["al"]), self._name
         steps = _STEPS.search(name or "")

@@ -45,6 +45,7 @@ class Fact:
     loads: dict[str, int]
     values: dict[str, float]
     speculative: bool | None = None
+    workload: str | None = None  # what was sent, in the row's words
     more: dict[str, Any] = field(default_factory=dict)  # model, backend, dataset, itl_of
     attrs: dict[str, Any] = field(default_factory=dict)
     doubts: list[str] = field(default_factory=list)
@@ -181,6 +182,9 @@ class _Reader:
         named = _COLUMN_OF_TEXT.get(heading.text.casefold())
         if named is not None:
             fact.more.setdefault(named, text)
+        if named == "dataset":
+            fact.workload = rest or None
+            return
         variable = _VARIABLE.fullmatch(heading.text)
         if rest and rest.casefold() not in MISSING:
             names.append(f"{variable[0]}={rest}" if variable else rest)
@@ -211,9 +215,12 @@ class _Reader:
         self, row: Row, whose: Fact, series: str | None, load: dict[str, int], members: list[int]
     ) -> Iterator[Fact]:
         made: list[Fact] = []
-        name = " / ".join(part for part in (whose.series, series) if part) or None
+        given = {**self._columns.given, **whose.loads, **load}
+        # without a concurrency the workload is the load, by which the row's words tell it; else it is a set-up's name
+        workload = whose.workload if "concurrency" in given else None
+        name = " / ".join(part for part in (workload, whose.series, series) if part) or None
         base = replace(
-            whose, series=name, loads={**self._columns.given, **whose.loads, **load}, values=dict(whose.values),
+            whose, series=name, loads=given, values=dict(whose.values),
             more=dict(whose.more), attrs=dict(whose.attrs), doubts=[],
         )  # fmt: skip
         if base.speculative is None:

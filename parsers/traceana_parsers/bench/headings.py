@@ -140,7 +140,7 @@ _UNIT_AT_END = re.compile(
     r"|req(?:uest)?s?/s(?:ec)?|ms|µs|μs|us|secs?|s|%|percent|gb/s)\s*$"
 )
 _FILLER = re.compile(
-    r"\b(?:output|completion|out|of|the|in|by|server|client|tokens?|tok|latency|time|rate|value|result|results|and|for|num|llm|inference|benchmark)\b|[+/:?*#()\[\]|=-]"
+    r"\b(?:output|completion|out|of|the|in|by|server|client|tokens?|tok|latency|time|rate|value|result|results|and|for|num|pred|llm|inference|benchmark)\b|[+/:?*#()\[\]|=-]"
 )
 _RATIO = re.compile(r"\baccept(?:ance|ed)?[ -]ratio\b")
 _INPUT = re.compile(r"\b(?:prefill|input|prompt|pp\d*)\b")

@@ -39,6 +39,7 @@ class Page:
         self._unnamed: list[tuple[Grid, list[Fact]]] = []
         self.tool = "table"
         self.questions: list[Question] = []
+        self.first: Grid | None = None  # of all tables
         self.refused: list[tuple[int, str]] = []
 
     def add(self, grid: Grid) -> None:
@@ -46,6 +47,7 @@ class Page:
         if (self._kernels is not None and self._kernels.add(grid)) or collectives(grid, self._rows):
             return
         self._tables += 1
+        self.first = self.first or grid
         one_batch = _is_one_batch(grid)
         read = read_grid(grid, self._answers, one_batch)
         if grid.cut:
@@ -85,6 +87,8 @@ class Page:
         for other in [*known[-_LATEST:], *self._alike(fact)]:
             if None not in (fact.speculative, other.speculative) and fact.speculative != other.speculative:
                 continue
+            if not (fact.values and other.values):
+                continue  # a row that could not be read
             shared = fact.values.keys() & other.values.keys()
             if not shared:
                 if "output_tps" in fact.values:
@@ -114,7 +118,7 @@ class Page:
             return []
         found = []
         for key, facts in self._facts.items():
-            if key[0] != _folded(fact.series):
+            if key[:2] != (_folded(fact.series), _folded(fact.workload)):
                 continue
             for other in facts:
                 both = fact.loads.keys() & other.loads.keys()
@@ -166,7 +170,7 @@ def _settle(fact: Fact) -> None:
 
 
 def _key(fact: Fact) -> Key:
-    return (_folded(fact.series), tuple(sorted(fact.loads.items())))
+    return (_folded(fact.series), _folded(fact.workload), tuple(sorted(fact.loads.items())))
 
 
 def _folded(name: str | None) -> str:

@@ -99,3 +99,11 @@ class TextBench:
             report.recognised = min(report.lines, report.recognised + self._taken)  # a line may be both
             report.shapes = []
         self._page.tell(report)
+        first = self._page.first
+        if not tools and first is not None and report.problem is None and report.format == "unknown":
+            names = ", ".join(repr(cell[:30]) for cell in [c for c in first.header if c][:4])
+            report.problem = (
+                f"line {first.line}: nothing in the table below {names} says that it holds results of a benchmark, "
+                "kernels or collectives: say what its columns are as HEADING=COLUMN (--columns), or give the tool's "
+                "own output"
+            )

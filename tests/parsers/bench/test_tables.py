@@ -428,3 +428,33 @@ def test_throughputs_of_other_prompts_without_a_unit_are_asked_for(tmp_path: Pat
     )
     assert sorted(r["output_tps"] for r in found.rows()) == [1010, 1090]
     assert "'code', 'prose' not read" in (found.report.problem or "")
+
+
+def test_a_row_that_could_not_be_read_takes_nothing_from_the_next(tmp_path: Path) -> None:
+    rows = got(
+        tmp_path, table("workload | accept len | tok/s", "prose | 2.8-3.4 | 29-33", "random | 1.10 | 15.2")
+    ).rows()
+    assert [r["label"] for r in rows if "output_tps" in r] == ["random"]
+
+
+def test_aligned_columns_below_a_rule_of_dashes_are_a_table(tmp_path: Path) -> None:
+    text = (
+        "Summary (elapsed=61.0s)\n"
+        "category  base_avg_pred_t/s  spec_avg_pred_t/s  speedup  accept_rate\n"
+        "--------  -----------------  -----------------  -------  -----------\n"
+        "coding    41.50              70.20              1.69x    0.7012\n"
+        "qa        41.61              55.10              1.32x    0.6120\n"
+        "\nThat is all.\n"
+    )
+    rows = got(tmp_path, text).rows()
+    assert [(r["dataset"], r["speculative"], r["output_tps"], r.get("accept_rate_printed")) for r in rows] == [
+        ("coding", False, 41.5, None), ("coding", True, 70.2, 0.7012),
+        ("qa", False, 41.61, None), ("qa", True, 55.1, 0.612),
+    ]  # fmt: skip
+
+
+def test_a_page_whose_only_table_is_another_says_which_and_what_to_do(tmp_path: Path) -> None:
+    found = got(tmp_path, table("Variant | M=16 | M=128", "polls | 57.3 | 60.1", "no reduction | 30.2 | 33.9"))
+    assert not found.rows()
+    assert "line 1: nothing in the table below 'Variant'" in (found.report.problem or "")
+    assert "HEADING=COLUMN" in (found.report.problem or "")
