@@ -142,7 +142,8 @@ class Grids:
         starts = [match.start() for match in _GROUP.finditer(text)]
         self._spans = list(pairwise([0, *starts[1:], _WIDEST]))
         header = self._split(last.cells[0])
-        if not all(header):
+        apart = all(last.cells[0][start - 1 : start].isspace() for start in starts[1:])
+        if not (apart and all(header)):  # a line of text above a rule
             self._spans = []
             return False
         self._grid = Grid(header, last.line, last.offset, self._caption, self._heading)

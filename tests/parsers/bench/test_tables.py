@@ -458,3 +458,13 @@ def test_a_page_whose_only_table_is_another_says_which_and_what_to_do(tmp_path: 
     assert not found.rows()
     assert "line 1: nothing in the table below 'Variant'" in (found.report.problem or "")
     assert "HEADING=COLUMN" in (found.report.problem or "")
+
+
+def test_a_line_of_text_above_a_rule_of_dashes_is_no_heading(tmp_path: Path) -> None:
+    text = (
+        "the throughput of the run was 12 tok/s, as always\n------  ---------  ------\nName    Self time  Calls\n"
+        "------  ---------  ------\naten    1.2 %      45\n"
+    )
+    found = got(tmp_path, text)
+    assert not found.rows()
+    assert "throughput of" not in (found.report.problem or "")
