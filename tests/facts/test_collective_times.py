@@ -25,7 +25,15 @@ def test_set_ups_at_the_same_sizes_are_compared(tmp_path: Path) -> None:
     plain, tuned = found.curves
     assert (plain.sizes_bytes, plain.times_us, tuned.times_us) == ((32768, 1 << 20), (40.0, 90.0), (20.0, 60.0))
     assert "32 KB takes 40.0 us, 100 of them 4.0 ms" in found.verdict
-    assert "1.50-2.00x" in found.verdict
+    assert "'tuned' takes 0.50-0.67x the time of 'plain'" in found.verdict
+
+
+def test_a_large_message_is_not_counted_per_forward_and_even_ranks_do_not_wait(tmp_path: Path) -> None:
+    large = measured(tmp_path, "Allreduce\n\n| Size | plain (us) |\n|---|---|\n| 64 MB | 9000 |\n")
+    assert "per forward" not in large.verdict
+    rows = "".join(f"| {rank} | {us} |\n" for rank, us in enumerate((10.0, 10.4, 10.9, 10.2)))
+    even = measured(tmp_path, f"| Rank | allreduce kernel (us) |\n|---|---|\n{rows}")
+    assert "no rank waits" in even.verdict
 
 
 def test_of_one_collective_the_shortest_rank_bounds_the_transfer(tmp_path: Path) -> None:

@@ -115,3 +115,34 @@ def test_results_alone_ask_for_a_log_once_and_not_for_every_rule(tmp_path: Path)
 def test_without_results_there_is_no_such_part() -> None:
     fixtures = Path(__file__).parents[2] / "fixtures" / "rules" / "ACC001" / "fires"
     assert api.diagnose([str(next(fixtures.glob("*.log")))]).results is None
+
+
+def test_a_workload_is_no_odd_one_out_and_set_ups_are_compared_on_the_same_prompts(tmp_path: Path) -> None:
+    rows = (
+        "code | MTP | 90 | 0.90 | 4.2 | 40",
+        "math | MTP | 85 | 0.88 | 4.1 | 41",
+        "prose | MTP | 30 | 0.30 | 1.9 | 60",
+    )
+    found = diagnose(
+        tmp_path, table("workload | method | tok/s | accept rate | tokens/cycle | cycle (ms)", *rows)
+    ).results
+    assert found is not None
+    assert (found.odd, found.contrast) == (None, None)
+    text = table(
+        "phase | our tok/s | our tokens/cycle | our ms/step | lab tok/s | lab tokens/cycle | lab ms/step",
+        "code | 30 | 6.0 | 200 | 60 | 6.0 | 100", "prose | 12 | 2.4 | 200 | 16 | 2.4 | 150",
+    )  # fmt: skip
+    other = diagnose(tmp_path, text).results
+    assert other is not None
+    assert other.contrast is not None
+    assert other.contrast.tps_ratio == 2.0
+    assert {other.contrast.fast.side.tokens_per_cycle, other.contrast.slow.side.tokens_per_cycle} == {6.0}
+
+
+def test_rows_that_share_a_name_are_told_apart_by_their_draft(tmp_path: Path) -> None:
+    from traceana.report.results_sections import results_sections
+
+    found = diagnose(tmp_path, table("num_speculative_tokens | tok/s c=1", "4 | 55.6", "2 | 54.9")).results
+    (section,) = results_sections(found)
+    names = [row.label for row in section.tables[0].rows]
+    assert [name.rpartition(", ")[2] for name in names] == ["k=2", "k=4"]

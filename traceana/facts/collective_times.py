@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from traceana.store.dataset import Tables
 
 _MOST_CURVES = 16
+_SMALL = 1 << 20  # bytes: a decode step exchanges no more
+_APART = 1.2  # longest against shortest time of the ranks, before one is said to wait
 _MOST_SIZES = 64
 _RANK = "rank "
 
@@ -106,6 +108,11 @@ def _ranks(collective: str | None, group: pl.DataFrame, evidence: tuple[Evidence
 def _verdict(curves: list[CollectiveCurve], by_rank: list[RankTimes]) -> str:
     if by_rank:
         one = by_rank[0]
+        if one.longest_us < _APART * one.shortest_us:
+            return (
+                f"In one {_kind(one.collective)} over {len(one.times_us)} ranks each rank spends {one.shortest_us:.1f} "
+                f"to {one.longest_us:.1f} us: no rank waits for another."
+            )
         return (
             f"In one {_kind(one.collective)} over {len(one.times_us)} ranks a rank spends {one.shortest_us:.1f} to "
             f"{one.longest_us:.1f} us: at most {one.shortest_us:.1f} us is transfer, {100 * one.wait_share:.0f} % of "
@@ -113,10 +120,11 @@ def _verdict(curves: list[CollectiveCurve], by_rank: list[RankTimes]) -> str:
             "comes last."
         )
     first = curves[0]
+    small = first.sizes_bytes[0] <= _SMALL
+    forward = f", 100 of them {first.times_us[0] / 10:.1f} ms per forward at least" if small else ""
     return (
         f"{_kind(first.collective).capitalize()} times alone: {size(first.sizes_bytes[0])} takes "
-        f"{first.times_us[0]:.1f} us, 100 of them {first.times_us[0] / 10:.1f} ms per forward at least"
-        f"{_compared(curves)}."
+        f"{first.times_us[0]:.1f} us{forward}{_compared(curves)}."
     )
 
 
@@ -124,14 +132,14 @@ def _compared(curves: list[CollectiveCurve]) -> str:
     """The first two set-ups measured at the same sizes against each other."""
     for one in curves[1:]:
         ratios = [
-            a / b
+            b / a
             for n, a in zip(curves[0].sizes_bytes, curves[0].times_us, strict=True)
             for m, b in zip(one.sizes_bytes, one.times_us, strict=True)
             if n == m
         ]
         if ratios:
             names = (one.name or "the second")[:40], (curves[0].name or "the first")[:40]
-            return f"; '{names[0]}' takes {min(ratios):.2f}-{max(ratios):.2f}x less than '{names[1]}'"
+            return f"; '{names[0]}' takes {min(ratios):.2f}-{max(ratios):.2f}x the time of '{names[1]}'"
     return ""
 
 

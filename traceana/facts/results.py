@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -76,10 +77,15 @@ def _row(point: LoadPoint) -> ResultRow:
 
 
 def _by_load(points: Sequence[LoadPoint]) -> list[list[LoadPoint]]:
-    """Set-ups that were measured at one load (and context), where there are several; the largest group first."""
+    """Set-ups that were measured at one load (context, prompts), where there are several; the largest group first."""
     groups: dict[object, list[LoadPoint]] = {}
+    words = Counter(p.label for p in points)
     for point in points:
-        at = (point.concurrency, point.request_rate, point.context_tokens, point.output_length)
+        prompts = (
+            point.dataset,
+            point.label if words[point.label] > 1 else None,
+        )  # words of several rows: the same load
+        at = (point.concurrency, point.request_rate, point.context_tokens, point.output_length, prompts)
         groups.setdefault(at, []).append(point)
     return sorted((g for g in groups.values() if len(g) > 1), key=len, reverse=True)
 

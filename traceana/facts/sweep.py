@@ -180,8 +180,7 @@ def _one_per_load(sides: Sequence[curves.Located], curve: Sequence[SweepLevel]) 
 
 
 def _name(pair: sweep_sides.Pairing) -> str:
-    names = [name for name in (pair.series, pair.baseline_series) if name]
-    return " against ".join(names)
+    return " against ".join(dict.fromkeys(name for name in (pair.series, pair.baseline_series) if name))
 
 
 def _unpaired(points: Sequence[LoadPoint]) -> tuple[str, ...]:

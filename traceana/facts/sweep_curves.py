@@ -44,7 +44,12 @@ def named_apart(levels: Sequence[SweepLevel]) -> list[SweepLevel]:
     """Levels whose labels are told apart by their output length, where several have one load."""
     labels = [level.label for level in levels]
     return [
-        replace(level, label=f"{level.label} ({level.output_length:g})")
+        replace(
+            level,
+            label=f"{level.output_length:g} tokens"
+            if level.label == "-"
+            else f"{level.label} ({level.output_length:g})",
+        )
         if labels.count(level.label) > 1 and level.output_length is not None
         else level
         for level in levels

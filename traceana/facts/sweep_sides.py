@@ -123,7 +123,10 @@ def _by_series(points: Sequence[LoadPoint]) -> dict[str | None, tuple[LoadPoint,
 
 
 def _partners(name: str | None, bases: Sequence[str | None]) -> list[str | None]:
-    """The baseline series that may belong to a series: the only one, or those whose names say the same server."""
+    """The baseline series that may belong to a series: the only one, the one of its very name, or those whose names
+    say the same server."""
+    if name in bases:
+        return [name]
     return list(bases) if len(bases) == 1 else [base for base in bases if _server(base) == _server(name)]
 
 

@@ -86,7 +86,7 @@ def _header(diagnosis: Diagnosis) -> tuple[str, ...]:
         )
         return tuple(piece for piece in pieces if piece)
     if results_only(diagnosis):
-        said = results_only_header(diagnosis.results)
+        said = results_only_header(diagnosis.results, diagnosis.collective_times is not None)
         pieces = (_version(engine, run), _model(run), *said, f"{count(run.lines, 'line')} read, {run.unread:,} unread")
         return tuple(piece for piece in pieces if piece)
     levels = count(run.load_levels, "load level") if run.load_levels else "no load level"

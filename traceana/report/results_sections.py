@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from traceana.facts.results_model import ResultRow, Results, SetUpContrast
@@ -72,7 +72,11 @@ def _rows(results: Results) -> tuple[Section, ...]:
     letters = {letter(row.side.provenance.get(name)) for _, name, _ in used for row in shown} - {""}
     remarks = (f"{hidden} more: --format json has all" if hidden else "", legend(letters))
     if any(row.series for row in shown) or len({row.load for row in shown}) < len(shown):
-        rows = tuple(Row(_name(row), tuple(write(getattr(row.side, name)) for _, name, write in used)) for row in shown)
+        names = _names(shown)
+        rows = tuple(
+            Row(name, tuple(write(getattr(row.side, field)) for _, field, write in used))
+            for name, row in zip(names, shown, strict=True)
+        )
         table = Table("set-up", tuple(label for label, _, _ in used), rows, remarks)
     else:
         rows = tuple(
@@ -85,11 +89,28 @@ def _rows(results: Results) -> tuple[Section, ...]:
 
 
 def _name(row: ResultRow) -> str:
-    at = f" at {row.load}" if row.load not in (NONE, row.series) else ""
+    words = not row.series and row.load != NONE and not row.load[0].isdigit()  # the row's own
+    at = f" at {row.load}" if row.load not in (NONE, row.series) and not words else ""
     context = f", context {whole(row.context_tokens)}" if row.context_tokens is not None else ""
     files = [place.path.rsplit("/", 1)[-1] for place in row.side.evidence[:1]]
-    name = row.series or (files[0] if files else "without a name")
+    name = row.series or (row.load if words else "") or (files[0] if files else "without a name")
     return f"{name if len(name) <= _NAME else name[: _NAME - 1] + '…'}{at}{context}"
+
+
+def _names(rows: Sequence[ResultRow]) -> list[str]:
+    """Names that tell the rows apart: with the draft where that differs, else with the line."""
+    names = [_name(row) for row in rows]
+    twice = {name for name in names if names.count(name) > 1}
+    drafts = {name: {row.side.draft for row, n in zip(rows, names, strict=True) if n == name} for name in twice}
+    made = []
+    for name, row in zip(names, rows, strict=True):
+        if name in twice and len(drafts[name]) > 1:
+            made.append(f"{name}, {row.side.draft or 'no draft'}")
+        elif name in twice and row.side.evidence:
+            made.append(f"{name}, line {row.side.evidence[0].line}")
+        else:
+            made.append(name)
+    return made
 
 
 def _letters(rows: tuple[ResultRow, ...], name: str) -> str:
@@ -105,10 +126,10 @@ def _contrast(found: SetUpContrast | None) -> tuple[str, ...]:
     )
 
 
-def results_only_header(results: Results | None) -> tuple[str, ...]:
-    """What the first line says where results are all there is."""
+def results_only_header(results: Results | None, collectives: bool) -> tuple[str, ...]:
+    """What the first line says where results are all there is; `collectives`: times of collectives are among them."""
     if results is None:
-        return ("collective times",)
+        return ("collective times" if collectives else "benchmark results, none complete",)
     if results.sweep is not None and results.sweep.spec is not None:
         return ("benchmark results with and without speculation",)
     return ("benchmark results",)

@@ -178,6 +178,11 @@ def _alone_sentence(
         at = f" at {facts.cycle.batch} running" if facts.cycle.batch else ""
         parts.append(f"cycle {facts.cycle.total_ms.value:.1f} ms{at}")
     if not parts:
+        if facts.results_only and facts.trace is None:
+            return (
+                "The inputs hold no figure of speed or acceptance that could be read: nothing can be said about speed. "
+                "What was not read, and why, stands below Inputs."
+            )
         what = "log shows no decode window" if facts.trace is None else "inputs show no whole cycle"
         told = next((f" {f.title}." for f in findings if f.severity is not Severity.INFO), "")
         if facts.collective_times is not None:

@@ -62,7 +62,8 @@ def _finding(code: str, judged: tuple[SweepLevel, ...], losing: list[SweepLevel]
             f"{length(worst.break_even)} (cycle {ms(worst.spec.cycle_ms)}, step {ms(worst.baseline.cycle_ms)})."
         )
     if paying:
-        why.append(f"It pays at {listing([v.label for v in paying[:6]])} users.")
+        users = " users" if all(v.load is not None for v in paying) else ""
+        why.append(f"It pays at {listing([v.label for v in paying[:6]])}{users}.")
     why.append("Which part of the cycle costs so much, a benchmark cannot tell: a log with timers or a trace can.")
     return Finding(
         code=code,

@@ -16,6 +16,7 @@ MARKS = (
     "Serving Benchmark Result",
     "batch size:",
     "Finish i=",
+    "#questions:",
     "= PERFORMANCE OVERVIEW",
     "Acceptance Length Details",
     "[AL]",
@@ -45,6 +46,8 @@ MARKS = (
     "│",
     "+--",
     "┃",
+    "-- --",
+    "--  --",
 )
 
 

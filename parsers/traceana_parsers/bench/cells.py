@@ -14,6 +14,9 @@ MISSING = frozenset(
 _SHARE = re.compile(r"(\d{1,12})\s*/\s*(\d{1,12})\s*(?:\(\s*([0-9.]{1,12})\s*%\s*\))?$")
 _TAIL = re.compile(r"\s*(?:\(\d{1,6}\s*/\s*\d{1,6}\)|\*|†|‡)\s*$")
 _SPREAD = re.compile(r"(.+?)\s*(?:±|\+/-)\s*(.+)$")
+_RANGE = re.compile(
+    r"[~≈]?\s*\d[\d.,]*\s?%?\s*(?:-|–|—|\.\.|to)\s*[~≈]?\d[\d.,]*\s*(?:[a-zµμ%×/]{1,10})?$", re.IGNORECASE
+)
 #: heading columns that hold one number without a unit of their own
 _BARE = frozenset({"accept_length_printed", "tokens_per_cycle_printed", "cycles", "requests_per_s"})
 
@@ -40,20 +43,23 @@ def measured(text: str, heading: Heading, percent: bool) -> Cell:
     """
     cell = Cell()
     words = _TAIL.sub("", plain(text))
+    column = target(heading)
     if words.casefold() in MISSING:
         return cell
-    column = target(heading)
     if words.casefold().lstrip("+-") in ("nan", "inf", "infinity"):
         cell.doubt = f"{heading.text!r} holds {words!r}, which is no number"
         return cell
-    if column == "accept_rate_printed" and (share := _SHARE.match(words)):
+    if column in ("accept_rate_printed", "accepted") and (share := _SHARE.match(words)):
         accepted, drafted = float(share[1]), float(share[2])
         rate = float(share[3]) / 100 if share[3] else accepted / drafted if drafted else None
-        cell.values = {"accepted": [accepted], "drafted": [drafted]} | ({} if rate is None else {column: [rate]})
+        cell.values = {"accepted": [accepted], "drafted": [drafted]} | (
+            {} if rate is None else {"accept_rate_printed": [rate]}
+        )
         return cell
     spread = _SPREAD.match(words)
     found = quantities(spread[1] if spread else words)
     if not found:
+        cell.doubt = f"{heading.text!r} holds {words!r}, a range, which was not read" if _RANGE.match(words) else None
         return cell
     kind = KINDS.get(str(heading.column))
     unit = re.sub(r"/(?:user|req)$", "", heading.unit) if heading.unit else None

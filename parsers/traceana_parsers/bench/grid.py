@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 _MARKDOWN = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
 _RULE = re.compile(r"\s*[+|╭╰├┌└╞┡┢╠╔╚┏┗┣][-=─━═+|┬┼┴╪╤╧╇┳╋┻╦╩╬┤┐┘╮╯╡┩┪╣╗╝┓┛┫\s]*$")
+#: the rule below the headings of aligned columns without bars
+_DASHES = re.compile(r"\s*-{2,}(?:\s+-{2,})+\s*$")
+_GROUP = re.compile(r"-+")
 _LAST = tuple("╰└╚┗╭┌╔┏")  # a frame's last line, or the first of another
 _BARS = str.maketrans("│┃║", "|||")
 _HEADING = re.compile(r"\s*(#{1,6})\s+(.*?)\s*#*\s*$")
@@ -39,6 +43,7 @@ class Grid:
     caption: str = ""
     heading: str = ""
     paragraph: str = ""
+    above: str = ""  # the heading that the heading belongs to
     rows: list[Row] = field(default_factory=list)
     cut: int = 0  # rows beyond the limit
     boxed: bool = False
@@ -47,7 +52,7 @@ class Grid:
 class Grids:
     """Collects the tables of a text line by line; each is handed on when it has ended."""
 
-    marks = ("| --", "|--", "-- |", "--|", "|:-", "| :-", "│", "+--", "┃")
+    marks = ("| --", "|--", "-- |", "--|", "|:-", "| :-", "│", "+--", "┃", "-- --", "--  --")
 
     def __init__(self, take: Callable[[Grid], None]) -> None:
         self._take = take
@@ -56,7 +61,10 @@ class Grids:
         self._bars = False  # the table's lines begin with a bar
         self._ruled = False  # a rule of the frame came just before
         self._caption = self._heading = self._paragraph = ""
+        self._titles: dict[int, str] = {}  # by level
         self._goes_on = False  # the paragraph may have more lines
+        self._last: Row | None = None  # the line before, which may be the headings of aligned columns
+        self._spans: list[tuple[int, int]] = []  # of aligned columns; empty for a table with bars
 
     @property
     def open(self) -> bool:
@@ -68,6 +76,12 @@ class Grids:
         if len(text) > _WIDEST:
             self.end()
             return False
+        if self._grid is not None and self._spans:
+            if text.strip() and not text.lstrip().startswith("```"):
+                if text.strip("- \t"):
+                    self._row(text, number, offset)
+                return True
+            self.end()
         if self._grid is not None:
             if self._rule(text):
                 if text.lstrip()[:1] in _LAST:
@@ -83,6 +97,9 @@ class Grids:
             and ("-" in text or "─" in text or "=" in text or "━" in text or "═" in text)
         ):
             return self._begin(text)
+        if self._aligned(text):
+            return True
+        self._last = Row([text], number, offset) if text.strip() else None
         if _RULE.match(text) and text.strip():
             return False
         if "|" in text or "│" in text or "┃" in text:
@@ -95,6 +112,7 @@ class Grids:
     def end(self) -> None:
         """Hands on the table that has ended, if there is one."""
         grid, self._grid, self._before = self._grid, None, None
+        self._spans, self._last = [], None
         if grid is not None and grid.rows:
             self._take(grid)
         if grid is not None:
@@ -110,8 +128,25 @@ class Grids:
             self._before = None
             return False
         self._grid = Grid(header, before.line, before.offset, self._caption, self._heading, boxed=boxed)
+        self._grid.above = list(self._titles.values())[-2] if len(self._titles) > 1 else ""
         if self._paragraph != self._caption:
             self._grid.paragraph = self._paragraph
+        self._before = None
+        return True
+
+    def _aligned(self, text: str) -> bool:
+        """Begins a table without bars: groups of dashes below a line of headings, of several columns."""
+        last = self._last
+        if last is None or not _DASHES.match(text) or "# of Calls" in last.cells[0]:  # that one is TorchTable's
+            return False
+        starts = [match.start() for match in _GROUP.finditer(text)]
+        self._spans = list(pairwise([0, *starts[1:], _WIDEST]))
+        header = self._split(last.cells[0])
+        apart = all(last.cells[0][start - 1 : start].isspace() for start in starts[1:])
+        if not (apart and all(header)):  # a line of text above a rule
+            self._spans = []
+            return False
+        self._grid = Grid(header, last.line, last.offset, self._caption, self._heading)
         self._before = None
         return True
 
@@ -129,6 +164,8 @@ class Grids:
         grid.rows.append(Row(self._split(text), number, offset))
 
     def _split(self, text: str) -> list[str]:
+        if self._spans:
+            return [text[a:b].strip() for a, b in self._spans]
         text = text.translate(_BARS)
         if self._bars:
             text = text.strip().removeprefix("|").removesuffix("|")
@@ -139,6 +176,8 @@ class Grids:
         heading = _HEADING.match(text[:300]) if words.startswith("#") else None
         if heading:
             self._heading, self._caption, self._paragraph = heading[2], "", ""
+            level = len(heading[1])
+            self._titles = {n: title for n, title in self._titles.items() if n < level} | {level: heading[2]}
         elif not words:
             self._goes_on = False
         elif not words.startswith(("```", "<!--", "---", "===")):

@@ -8,12 +8,28 @@ from dataclasses import replace
 
 from traceana_parsers.bench.cells import MISSING, measured
 from traceana_parsers.bench.grid import Grid
-from traceana_parsers.bench.headings import LOADS, MEASURE, UNKNOWN, WHOLE, Heading, read
+from traceana_parsers.bench.headings import BESIDE, LOADS, MEASURE, UNKNOWN, WHOLE, Heading, read
 from traceana_parsers.bench.numbers import plain, quantity, tokens
+from traceana_parsers.bench.turned import repeats_apart, turned
 from traceana_parsers.bench.words import loads, speculates
 
 #: numbers of rows, no measurements
 COUNTERS = frozenset({"run", "#", "trial", "iteration", "iter", "seed", "no", "no.", "id", "index"})
+
+
+#: words of numbers that are no throughput
+_COUNTED = re.compile(
+    r"\b(?:rounds?|steps?|iters?|count|n|samples?|time|power|watts?|w|temp|mem(?:ory)?|vram|util|size|layers?|tokens?"
+    r"|year|line|score|accuracy|requests?|calls?)\b"
+)
+_LIKE = 5.0  # numbers of a size: within this factor of it
+_GIVEN = frozenset({"concurrency", "context_tokens", "k"})
+_RANGE = re.compile(r"\d\s*(?:-|–|\.\.|/|,|to)\s*\d|\bsweep\b")
+#: `throughput vs concurrency`, `acceptance by context`: what the columns or rows are
+_AGAINST = re.compile(
+    r"\b(?:vs\.?|versus|by|across|against)\s+(?:concurrency|batch(?: size)?|context(?: length)?|load|users|k)\b",
+    re.IGNORECASE,
+)
 
 
 class Columns:
@@ -24,11 +40,13 @@ class Columns:
         if _spans(grid):
             above = " ".join(cell for cell in grid.header if cell)
             grid = replace(grid, header=grid.rows[0].cells, rows=grid.rows[1:])
+        grid = turned(repeats_apart(grid))
         self.grid = grid
         self.headings = [read(cell) for cell in grid.header]
         self._context = _measure_of(above, grid.caption, grid.heading, grid.paragraph)
-        self.titles = tuple(t for t in (grid.caption, grid.heading) if t)
+        self.titles = tuple(t for t in (grid.caption, grid.heading, grid.above) if t)
         self._corner()
+        self._bare()
         self._answered(answers)
         columns = {h.column for h in self.headings}
         if {"num_steps", "topk"} & columns:
@@ -42,6 +60,11 @@ class Columns:
                 replace(h, role=LOADS, column="duration_s") if h.text.casefold().startswith("latency") else h
                 for h in self.headings
             ]
+        #: sizes of the server that differ from row to row: a set-up each
+        self.varied = {
+            h.column for i, h in enumerate(self.headings) if h.column in BESIDE and len(set(self._column(i))) > 1
+        }
+        self.given = _given(self.titles, self.headings)
         self.texts = {i for i, h in enumerate(self.headings) if h.role == UNKNOWN and not self._numeric(i)}
         self.percent = {
             i for i, h in enumerate(self.headings) if h.column == "accept_rate_printed" and self._above_one(i)
@@ -62,6 +85,15 @@ class Columns:
             number = tokens(plain(text))
             made.append(heading if number is None else Heading(text, UNKNOWN, load=((across, number),)))
         self.headings = made
+
+    def _bare(self) -> None:
+        """A first column of `tokens` is how many were generated; `TG` beside `S_TG t/s` is a number of tokens too."""
+        if self.headings and self.headings[0].text.casefold() == "tokens":
+            self.headings[0] = replace(self.headings[0], role=LOADS, column="output_length")
+        if any(h.role == MEASURE and h.column == "output_tps" and h.unit for h in self.headings):
+            self.headings = [
+                replace(h, role=UNKNOWN, column=None) if h.text.casefold() in ("tg", "pp") else h for h in self.headings
+            ]
 
     def _answered(self, answers: Mapping[str, str]) -> None:
         for index, heading in enumerate(self.headings):
@@ -148,6 +180,26 @@ class Columns:
             return True
         return any(loads(text)[0] for i in self.texts for text in self._column(i)[:3])
 
+    def unread(self, known: list[int], others: list[int]) -> tuple[str, ...]:
+        """Headings beside a throughput below which numbers of its size stand: perhaps the same for other prompts."""
+        speeds = [v for i in known if self.headings[i].column == "output_tps" for v in self._numbers(i)]
+        if not speeds:
+            return ()
+        low, high = min(speeds) / _LIKE, max(speeds) * _LIKE
+        return tuple(
+            self.headings[i].text
+            for i in others
+            if i
+            and not _COUNTED.search(self.headings[i].text.casefold())
+            and not self.headings[i].load
+            and self.headings[i].unit is None
+            and read(self.headings[i].text).series
+            if len(found := self._numbers(i)) == len(self.grid.rows) and all(low < v < high for v in found)
+        )
+
+    def _numbers(self, index: int) -> list[float]:
+        return [q.value for c in self._column(index) if (q := quantity(c)) is not None]
+
     def by_load(self, columns: list[int]) -> bool:
         """True when every one of several columns is for a concurrency of its own."""
         return len(columns) > 1 and all(dict(self.headings[i].load).get("concurrency") for i in columns)
@@ -194,12 +246,24 @@ def _spans(grid: Grid) -> bool:
     )
 
 
+def _given(titles: tuple[str, ...], headings: list[Heading]) -> dict[str, int]:
+    """Loads that a title gives for all rows: `GSM8K, concurrency 64`. A title with a range gives none."""
+    known = {h.column for h in headings if h.role == LOADS} | {name for h in headings for name, _ in h.load}
+    found: dict[str, int] = {}
+    for title in titles:
+        if not _RANGE.search(title):
+            for column, value in loads(title)[0].items():
+                if column in _GIVEN and column not in known:
+                    found.setdefault(column, value)
+    return found
+
+
 def _measure_of(*texts: str) -> Heading | None:
     """The measured value that the texts name, e.g. `Throughput (tok/s)`: the first with its unit, else the first of a
     short text."""
     found: Heading | None = None
     for text in texts:
-        pieces = re.split(r"\s\+\s|[;,]\s|[.:]\s|[.:]$", text)
+        pieces = re.split(r"\s\+\s|[;,]\s|[.:]\s|[.:]$", _AGAINST.sub(" ", text))
         for piece in pieces:
             heading = read(piece.strip(" :"))
             if heading.role != MEASURE or heading.column in ("total_tps", "requests_per_s", "input_tps"):

@@ -16,6 +16,7 @@ from traceana_parsers.bench.words import loads, speculates
 
 _YES = dict.fromkeys(("yes", "on", "true", "✓", "✅"), True) | dict.fromkeys(("no", "off", "false", "✗", "❌"), False)
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+_NUMBER_FIRST = re.compile(r"(\d{1,7}k?)\s*\(")
 _AMOUNT = re.compile(r"[~≈<>]?\s*\d[\d.,]*\s?(?:[kMGT]?B/s|[a-zµ%]{1,3}\b)", re.IGNORECASE)
 _EXTRA = frozenset({"requests_per_s", "input_tps"})  # measured, without a column of their own
 #: what drafting earns; has no load of its own beside columns that do
@@ -26,7 +27,10 @@ _COLUMN_OF_TEXT = {
     "backend": "backend",
     "framework": "backend",
     "engine": "backend",
-    "dataset": "dataset",
+    **dict.fromkeys(
+        ("dataset", "workload", "phase", "category", "task", "benchmark", "prompt", "prompts", "domain", "subset"),
+        "dataset",
+    ),
 }
 
 
@@ -41,6 +45,7 @@ class Fact:
     loads: dict[str, int]
     values: dict[str, float]
     speculative: bool | None = None
+    workload: str | None = None  # what was sent, in the row's words
     more: dict[str, Any] = field(default_factory=dict)  # model, backend, dataset, itl_of
     attrs: dict[str, Any] = field(default_factory=dict)
     doubts: list[str] = field(default_factory=list)
@@ -81,6 +86,10 @@ class _Reader:
         matrix = not values and not made.asks and bool(beside) and self._columns.by_load(beside)
         if made.asks or not (values or matrix):
             return made
+        if unread := self._columns.unread(values, beside):
+            names = ", ".join(map(repr, unread[:4]))
+            why = f"{names} not read: say HEADING=COLUMN (--columns) where they hold throughput too"
+            made.refused.append((self._columns.grid.line, why))
         groups = self._groups(beside if matrix else values)
         for row in self._columns.grid.rows:
             self._row(row, groups, made.matrix if matrix else made.facts, made.refused)
@@ -144,7 +153,7 @@ class _Reader:
                 self._text(fact, heading, text, names, texts)
             elif heading.role == LOADS:
                 if text.casefold() not in MISSING:
-                    self._load(fact, heading, text, texts)
+                    self._load(fact, heading, text, names, texts)
                 if heading.column == "concurrency" and "concurrency" not in fact.loads:
                     return text
             elif heading.role == UNKNOWN and text and (heading.text.casefold() in COUNTERS or index == 0):
@@ -173,16 +182,21 @@ class _Reader:
         named = _COLUMN_OF_TEXT.get(heading.text.casefold())
         if named is not None:
             fact.more.setdefault(named, text)
+        if named == "dataset":
+            fact.workload = rest or None
+            return
         variable = _VARIABLE.fullmatch(heading.text)
         if rest and rest.casefold() not in MISSING:
             names.append(f"{variable[0]}={rest}" if variable else rest)
 
-    def _load(self, fact: Fact, heading: Heading, text: str, texts: list[str]) -> None:
+    def _load(self, fact: Fact, heading: Heading, text: str, names: list[str], texts: list[str]) -> None:
         column = str(heading.column)
         number = tokens(text)
         if number is None:
             found, _ = loads(text)
             number = found.get(column)
+        if number is None and (said := _NUMBER_FIRST.match(text)):  # `4 (the default)`
+            number = tokens(said[1])
         if column in ("duration_s", "request_rate"):
             spoken = quantity(text)
             if spoken is not None:
@@ -190,6 +204,8 @@ class _Reader:
                 fact.values[column] = seconds
         elif number is not None and column in BESIDE:
             fact.attrs[column] = number
+            if heading.column in self._columns.varied:
+                names.append(f"{column.upper()}{number}")
         elif number is not None:
             fact.loads.setdefault(column, number)
         else:
@@ -199,17 +215,23 @@ class _Reader:
         self, row: Row, whose: Fact, series: str | None, load: dict[str, int], members: list[int]
     ) -> Iterator[Fact]:
         made: list[Fact] = []
-        name = " / ".join(part for part in (whose.series, series) if part) or None
+        given = {**self._columns.given, **whose.loads, **load}
+        # without a concurrency the workload is the load, by which the row's words tell it; else it is a set-up's name
+        workload = whose.workload if "concurrency" in given else None
+        name = " / ".join(part for part in (workload, whose.series, series) if part) or None
         base = replace(
-            whose, series=name, loads={**whose.loads, **load}, values=dict(whose.values), more=dict(whose.more),
-            attrs=dict(whose.attrs), doubts=[],
+            whose, series=name, loads=given, values=dict(whose.values),
+            more=dict(whose.more), attrs=dict(whose.attrs), doubts=[],
         )  # fmt: skip
         if base.speculative is None:
             base.speculative = speculates(*(t for t in (whose.label, series) if t))
         if base.speculative is None:
             base.speculative = speculates(*self._columns.titles)
         for values in self._repeats(row, base, members):
-            fact = replace(base, values={**base.values, **values}, attrs=dict(base.attrs), doubts=list(base.doubts))
+            fact = replace(
+                base, loads=dict(base.loads), values={**base.values, **values}, attrs=dict(base.attrs),
+                doubts=list(base.doubts),
+            )  # fmt: skip
             for extra in _EXTRA & fact.values.keys():
                 fact.attrs[extra] = fact.values.pop(extra)
             made.append(fact)

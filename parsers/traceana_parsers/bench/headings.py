@@ -31,12 +31,13 @@ class Heading:
 _LOADS = {
     "concurrency": (
         "c|cc|conc|concurrency|concurrent|concurrent requests|concurrent users|concurrent streams|max concurrency|"
-        "users|user count|num users|clients|num clients|parallel|parallelism|parallel requests|bs|batch|batch size|"
+        "users|user count|number of concurrency|"
+        "number of users|num users|clients|num clients|parallel|parallelism|parallel requests|bs|batch|batch size|"
         "batchsize|max batch size|streams|sessions|requests in flight|n parallel|np|#users|# users|concurrency level"
     ),
     "context_tokens": (
         "context|ctx|context length|context tokens|context size|ctx len|input len|input length|isl|prompt len|"
-        "prompt length|prompt tokens|input tokens|prompt size|input size|depth|random input len"
+        "prompt length|prompt tokens|n kv|input tokens|prompt size|input size|depth|random input len"
     ),
     "output_length": (
         "osl|output len|output length|output tokens per request|max tokens|gen len|generation length|max new tokens|"
@@ -52,7 +53,7 @@ _LOADS = {
     "request_rate": "request rate|arrival rate|rps target|request rate asked",
     "requests": "requests|num prompts|num requests|completed|successful requests|prompts|completed requests",
     "failed": "failed|errors|failed requests|num errors",
-    "duration_s": "duration|benchmark duration|elapsed|wall time|total time|wall",
+    "duration_s": "duration|benchmark duration|time taken for tests|elapsed|wall time|total time|wall",
     "input_tokens": "total input tokens|total prompt tokens",
     "output_tokens": "total output tokens|total generated tokens|generated tokens|completion tokens|output tokens",
     "tp": "tp|tp size|tensor parallel",
@@ -73,7 +74,14 @@ _MEASURES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             DERIVED,
             r"speed-?\s?ups?|\bgain\b|\bratio\b|\bchange\b|\bdiff(?:erence)?\b|\bdelta\b|δ|\bimprovement\b|\bwinner\b|\bvs\.?\b|\bover\b|\brelative\b|\bscaling\b|\befficiency\b|\boverhead\b|\bwin\b|±|\bci\b",
         ),
-        (UNKNOWN, r"\bpeak\b|\bmax(?:imum)? output\b"),
+        (
+            UNKNOWN,
+            r"\bpeak\b|\bmax(?:imum)? output\b|\bper[- ]?pos(?:ition)?\b|\bpos(?:ition)?\b"
+            r"|\be2e output token throughput\b|\b(?:input|output) sequence length\b"
+            r"|\btime to (?:second|first output) token\b",
+        ),
+        ("drafted", r"^drafted(?: tokens)?$|^(?:total|num) draft(?:ed)? tokens$"),
+        ("accepted", r"^accepted(?: tokens)?$|^(?:total|num) accepted tokens$"),
         ("ttft", r"\bttft\b|\btime[- ]to[- ]first[- ]token\b|\bfirst[- ]token(?: latency)?\b"),
         (
             "tpot",
@@ -84,14 +92,18 @@ _MEASURES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("e2e", r"\be2el?\b(?: latency)?|\bend[- ]to[- ]end(?: latency)?\b|\brequest latency\b"),
         (
             "accept_length_printed",
-            r"\bacc(?:ept(?:ed|ance)?)?\.?[- ]?len(?:gth)?\b|^(?:mean |avg )?m?al$|^τ$|^tau$|\bmean accepted\b",
+            r"\ba\.\s?len\b"
+            r"|\bacc(?:ept(?:ed|ance)?)?\.?[- ]?len(?:gth)?\b|^(?:mean |avg )?m?al$|^τ$|^tau$|\bmean accepted\b",
         ),
-        ("tokens_per_cycle_printed", r"\btok(?:en)?s?\s?(?:/|per)\s?(?:cycle|step|iter(?:ation)?|chunk|forward)\b"),
+        (
+            "tokens_per_cycle_printed",
+            r"\b(?:tok(?:en)?s?|emitted)\s?(?:/|per)\s?(?:cycle|step|iter(?:ation)?|chunk|forward|round|verify|pass)\b",
+        ),
         ("step_ms", r"\b(?:cycle|step)(?: (?:cost|time|latency|ms))?\b(?!s)"),
         ("cycles", r"^cycles$|^num cycles$|^verify steps$"),
         ("accept_rate_printed", r"\b(?:spec )?(?:draft )?(?:accept(?:ance)?(?: rate)?|acc\.? rate)\b"),
         ("requests_per_s", r"\breq(?:uest)?s?\s?/\s?s(?:ec)?\b|\brps\b|\bqps\b|\brequest throughput\b"),
-        ("input_tps", r"\b(?:prefill|input|prompt|pp)\b.*(?:throughput|speed|tok|t/s|tps)|^pp\d*$"),
+        ("input_tps", r"\b(?:prefill|input|prompt|pp)\b.*(?:throughput|speed|tok|t/s|tps)|^(?:s )?pp\d*$"),
         (
             "user_tps",
             r"(?:throughput|speed|tok(?:en)?s?|tps|t/s)?\s?(?:/|per[- ])\s?(?:user|request|req|stream)\b.*"
@@ -101,7 +113,7 @@ _MEASURES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (
             "output_tps",
             r"\b(?:output |generation |gen |decode |aggregate |system |token |overall )*(?:throughput|speed|tps)\b"
-            r"|^tg\d*$|^decode$|\baggregate(?: decode)?\b|\bgeneration\b",
+            r"|^(?:s )?tg(?:\s?\d+\b.*)?$|^decode$|\baggregate(?: decode)?\b|\bgeneration\b",
         ),
     )
 )
@@ -128,8 +140,9 @@ _UNIT_AT_END = re.compile(
     r"|req(?:uest)?s?/s(?:ec)?|ms|µs|μs|us|secs?|s|%|percent|gb/s)\s*$"
 )
 _FILLER = re.compile(
-    r"\b(?:output|out|of|the|in|by|server|client|tokens?|tok|latency|time|rate|value|result|results|and|for|num|llm|inference|benchmark)\b|[+/:?*#()\[\]|=-]"
+    r"\b(?:output|completion|out|of|the|in|by|server|client|tokens?|tok|latency|time|rate|value|result|results|and|for|num|pred|llm|inference|benchmark)\b|[+/:?*#()\[\]|=-]"
 )
+_RATIO = re.compile(r"\baccept(?:ance|ed)?[ -]ratio\b")
 _INPUT = re.compile(r"\b(?:prefill|input|prompt|pp\d*)\b")
 _COST = re.compile(r"\b(?:cost|time|latency|ms)\b")
 #: measures whose column is WHAT_STATISTIC_ms
@@ -150,7 +163,7 @@ def read(text: str) -> Heading:
     if len(shown) > 120:
         return Heading(shown[:120], UNKNOWN)
     load, bare = loads(shown.replace("_", " "))
-    words, unit = _unit(bare.casefold())
+    words, unit = _unit(_RATIO.sub("acceptance rate", bare.casefold()))
     statistic = None
     found = _STATISTIC.search(words)
     if found:

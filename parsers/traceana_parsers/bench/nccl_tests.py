@@ -8,7 +8,7 @@ from traceana_parsers.bench.rows import Rows
 
 _ROW = re.compile(
     r"^\s*(?P<size>\d{1,15})\s+\d{1,15}\s+(?:u?int\d+|float|half|double|b?f?loat\d+|bfloat16|f8e\d+m\d+|fp8_e\d+m\d+)"
-    r"\s+(?:sum|prod|min|max|avg|mulsum|none|all)\s+-?\d+\s+(?P<rest>[0-9.eN/A+\-\s]+)$"
+    r"(?:\s+(?:sum|prod|min|max|avg|mulsum|none|all))?\s+(?P<rest>[0-9.eN/A+\-\s]+)$"
 )
 _VERSION = re.compile(r"nccl-library=(\d+)|NCCL version (\d+\.\d+\.\d+)")
 _DEVICE = re.compile(r"#\s+Rank\s+(?P<rank>\d+)\b.*\bdevice\s+\d+\s+\[[0-9a-fx:.]+\]\s+(?P<name>\S.*?)\s*$")
@@ -36,7 +36,7 @@ class NcclTests:
         """True when the line belongs to a table or its head."""
         match = _ROW.match(text) if len(text) < 400 else None
         if match:
-            return self._row(int(match["size"]), match["rest"].split(), number, offset)
+            return self._row(int(match["size"]), _without_root(match["rest"].split()), number, offset)
         return self._head(text)
 
     def end(self) -> None:
@@ -95,6 +95,12 @@ class NcclTests:
         self._rows.add("collective_points", row, number, offset)
         self._rows.tools["nccl_tests"] += 1
         return True
+
+
+def _without_root(cells: list[str]) -> list[str]:
+    """The two halves of a row; before 2.11 nccl-tests printed no root, which is a whole number before the times."""
+    root = len(cells) in (4, 5, 9) and re.fullmatch(r"-?\d+", cells[0]) is not None
+    return cells[1:] if root else cells
 
 
 def _dotted(code: str) -> str:

@@ -60,7 +60,7 @@ _PER = r"(?:\s*/\s*(?:user|req|gpu))?"
 _QUANTITY = re.compile(
     rf"\s*[~≈]?\s*(?P<number>{_DIGITS})\s?(?:(?P<unit>(?:{_UNIT}){_PER})|(?P<kilo>k)\s?(?P<after>(?:{_UNIT}){_PER})?)?\s*"
 )
-_MARKS = re.compile(r"[*`_]{1,3}|<[^<>]{1,20}>|\\(?=[|%])")
+_MARKS = re.compile(r"[*`]{1,3}|(?<![A-Za-z0-9])_{1,3}|_{1,3}(?![A-Za-z0-9])|<[^<>]{1,20}>|\\(?=[|%])")
 _WIDEST = 200  # characters of a cell that may hold a number
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from traceana_parsers.bench.collective_grid import collectives
@@ -9,6 +10,7 @@ from traceana_parsers.bench.grid import Grid
 from traceana_parsers.bench.grid_read import Fact, read_grid
 from traceana_parsers.bench.kernel_grid import KernelTables
 from traceana_parsers.bench.rows import Point, Rows
+from traceana_parsers.bench.words import speculates
 from traceana_parsers.interface import FileReport, Question
 
 _MOST = 50_000  # measurements put together; beyond that they are handed on as they come
@@ -19,6 +21,8 @@ _FALLS = 0.9  # share of the columns in which it falls with the context
 _MEASURES = ("output_tps", "user_tps", "ttft_mean_ms", "tpot_mean_ms", "itl_mean_ms", "accept_length_printed")
 _LONGEST = 80  # characters of a series' title
 _BY_SHAPE = "tok/s of all users: without a unit, but up with users and down with context"
+#: what a matrix by load may hold that is no result of speed
+_OTHER = re.compile(r"\b(?:accuracy|score|pass@|perplexity|memory|vram|power|utili[sz]ation)\b", re.IGNORECASE)
 _EMITS_MORE = ("accept_length_printed", "tokens_per_cycle_printed", "accepted")
 Key = tuple[object, ...]
 
@@ -35,6 +39,7 @@ class Page:
         self._unnamed: list[tuple[Grid, list[Fact]]] = []
         self.tool = "table"
         self.questions: list[Question] = []
+        self.first: Grid | None = None  # of all tables
         self.refused: list[tuple[int, str]] = []
 
     def add(self, grid: Grid) -> None:
@@ -42,6 +47,7 @@ class Page:
         if (self._kernels is not None and self._kernels.add(grid)) or collectives(grid, self._rows):
             return
         self._tables += 1
+        self.first = self.first or grid
         one_batch = _is_one_batch(grid)
         read = read_grid(grid, self._answers, one_batch)
         if grid.cut:
@@ -73,12 +79,16 @@ class Page:
 
     def _take(self, fact: Fact, grid: Grid, tool: str) -> None:
         fact.more["tool"] = tool
-        if fact.series is None and not fact.label:
+        if fact.series is None and (not fact.label or speculates(fact.label) is False):
             fact.series = _title(grid)
         _settle(fact)
         key = _key(fact)
         known = self._facts.setdefault(key, [])
         for other in [*known[-_LATEST:], *self._alike(fact)]:
+            if None not in (fact.speculative, other.speculative) and fact.speculative != other.speculative:
+                continue
+            if not (fact.values and other.values):
+                continue  # a row that could not be read
             shared = fact.values.keys() & other.values.keys()
             if not shared:
                 if "output_tps" in fact.values:
@@ -108,7 +118,7 @@ class Page:
             return []
         found = []
         for key, facts in self._facts.items():
-            if key[0] != _folded(fact.series):
+            if key[:2] != (_folded(fact.series), _folded(fact.workload)):
                 continue
             for other in facts:
                 both = fact.loads.keys() & other.loads.keys()
@@ -129,6 +139,8 @@ class Page:
                     self._take(fact, grid, self.tool)
         else:
             for grid, _ in self._unnamed:
+                if _OTHER.search(f"{grid.caption} {grid.heading}"):
+                    continue
                 names = tuple(h for h in grid.header[1:4] if h)
                 self.questions.append(Question(grid.line, (*names, "..."), _MEASURES))
         self._unnamed = []
@@ -148,8 +160,8 @@ def _settle(fact: Fact) -> None:
     lead = fact.loads.get("num_steps", fact.loads.get("k"))
     if fact.speculative is None and lead is not None:
         fact.speculative = lead > 0
-    if fact.speculative is None and any(fact.values.get(column, 0) > 1 for column in _EMITS_MORE):
-        fact.speculative = True
+    if not fact.speculative and any(fact.values.get(column, 0) > 1 for column in _EMITS_MORE):
+        fact.speculative = True  # whatever it is called: the baseline of two set-ups may speculate too
     if fact.label == fact.series:
         fact.label = None
     if fact.speculative is False:
@@ -158,7 +170,7 @@ def _settle(fact: Fact) -> None:
 
 
 def _key(fact: Fact) -> Key:
-    return (_folded(fact.series), tuple(sorted(fact.loads.items())))
+    return (_folded(fact.series), _folded(fact.workload), tuple(sorted(fact.loads.items())))
 
 
 def _folded(name: str | None) -> str:

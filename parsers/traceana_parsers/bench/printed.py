@@ -10,9 +10,11 @@ from typing import Any
 
 from traceana_parsers.bench.form import JsonForm
 from traceana_parsers.bench.numbers import quantity
-from traceana_parsers.bench.rows import Rows, Value
+from traceana_parsers.bench.rows import Point, Rows, Value
 from traceana_parsers.bench.sglang import BENCH_SERVING, BENCH_SPECULATIVE, ONE_BATCH
+from traceana_parsers.bench.titles import Titles
 from traceana_parsers.bench.vllm import VLLM_BENCH
+from traceana_parsers.bench.words import speculates
 
 LABEL = re.compile(r"\s*(?P<label>[^:]{1,60}?)\s*:\s*(?P<value>\S.{0,80}?)\s*$")
 _FRAME = re.compile(r"\s*={20,}\s*$")
@@ -46,6 +48,7 @@ _SERVING = {
     "draft tokens": "spec_decode_draft_tokens",
     "accepted tokens": "spec_decode_accepted_tokens",
 }
+_EARNED = ("accept_length_printed", "accept_rate_printed", "accepted")  # what a server that speculates says
 _SGLANG_ONLY = ("total_output_tokens_retokenized", "backend", "concurrency", "accept_length", "input_throughput")
 _TIME = re.compile(r"(mean|median|std|max|p\d{1,2}(?:\.\d)?) (ttft|tpot|itl|e2el|e2e latency) \(ms\)")
 _POSITION = re.compile(r"position (\d{1,3})")
@@ -62,6 +65,8 @@ class ServingBlock:
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
+        self._titles = Titles()
+        self._points: list[Point] = []
         self._found: dict[str, Any] | None = None
         self._client: dict[str, Any] = {}
         self._at = (0, 0)
@@ -75,14 +80,14 @@ class ServingBlock:
     def line(self, text: str, number: int, offset: int) -> bool:
         """True when the line belongs to a block."""
         if "Serving Benchmark Result" in text:
-            self.end()
+            self._close()
             self._found, self._at, self._misses = {}, (number, offset), 0
             return True
         if self._found is None:
             self._before(text)
             return False
         if _FRAME.match(text):
-            self.end()
+            self._close()
             return True
         if not text.strip() or _SECTION.match(text):
             return True
@@ -90,10 +95,22 @@ class ServingBlock:
             return True
         self._misses += 1
         if self._misses > _MISSES:
-            self.end()
+            self._close()
         return False
 
     def end(self) -> None:
+        """Adds the blocks. Both tools print acceptance only of a server that speculates: beside such a block, one
+        without is of a server that does not, unless the words above it say otherwise."""
+        self._close()
+        known = {p.tool for p in self._points if p.values.keys() & _EARNED}
+        for point in self._points:
+            if point.tool in known and not point.values.keys() & _EARNED and "speculative" not in point.values:
+                point.put("speculative", False)
+                point.attrs["assumed"] = "without speculation: no acceptance, which another block of the text has"
+            self._rows.point(point)
+        self._points = []
+
+    def _close(self) -> None:
         """Reads the block, if there is one."""
         found, self._found = self._found, None
         if not found:
@@ -105,9 +122,15 @@ class ServingBlock:
             point.put("output_length", length)
         for name in _LENGTHS.values():
             point.attrs.pop(name, None)
-        self._rows.point(point)
+        title, k = self._titles.take()
+        if title is not None:
+            point.put("series", title)
+            point.put("speculative", speculates(title))
+            point.put("k", k or None)
+        self._points.append(point)
 
     def _before(self, text: str) -> None:
+        self._titles.line(text)
         if "Namespace(" in text:
             self._client = arguments(text[:20_000])
         elif match := LABEL.match(text[:200]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from traceana_parsers.bench.eagle_lines import EagleLines
 from traceana_parsers.bench.grid import Grids
 from traceana_parsers.bench.json_lines import JsonLines
 from traceana_parsers.bench.kernel_grid import KernelTables
@@ -48,7 +49,7 @@ class TextBench:
         self._kernels = KernelTables(sink, file_id)
         self._page = Page(self._rows, answers, self._kernels)
         self._grids = Grids(self._page.add)
-        readers = (ServingBlock, OneBatch, SpeculativeLines, TrtllmBlock, RunList, NcclTests, JsonLines)
+        readers = (ServingBlock, OneBatch, SpeculativeLines, EagleLines, TrtllmBlock, RunList, NcclTests, JsonLines)
         self._readers: tuple[Lines, ...] = (*(make(self._rows) for make in readers), TorchTable(self._kernels))
         self._taken = 0
 
@@ -98,3 +99,11 @@ class TextBench:
             report.recognised = min(report.lines, report.recognised + self._taken)  # a line may be both
             report.shapes = []
         self._page.tell(report)
+        first = self._page.first
+        if not tools and first is not None and report.problem is None and report.format == "unknown":
+            names = ", ".join(repr(cell[:30]) for cell in [c for c in first.header if c][:4])
+            report.problem = (
+                f"line {first.line}: nothing in the table below {names} says that it holds results of a benchmark, "
+                "kernels or collectives: say what its columns are as HEADING=COLUMN (--columns), or give the tool's "
+                "own output"
+            )

@@ -19,6 +19,8 @@ _OFF = re.compile(
 _ON = re.compile(rf"(?<![a-z])(?:{_METHODS})(?![a-z])", re.IGNORECASE)
 _BASE = re.compile(r"\bbase ?lines?\b|\bbase model\b|^\s*(?:base|plain|off|none)\s*$", re.IGNORECASE)
 
+#: benchmarks that are named after what they test, with or without it
+_BENCHES = re.compile(r"\bspec(?:ulative)?[-_ ]?bench\b", re.IGNORECASE)
 _COUNTS = {"one": 1, "single": 1, "two": 2, "four": 4, "eight": 8, "sixteen": 16}
 _USERS = r"(?:users?|clients?|concurrent(?: (?:requests|users|streams))?|streams?|parallel|requests? in flight)"
 #: column -> forms of a load inside other words; group 1 is the number
@@ -34,6 +36,7 @@ _LOADS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("context_tokens", r"(?<![a-z0-9])(?:ctx|context|isl|input)\s*[=: ]\s*(\d{1,8}[km]?)\b"),
         ("output_length", r"(?<![a-z0-9])(?:osl|max[_ ]tokens)\s*[=: ]\s*(\d{1,7}k?)\b"),
         ("output_length", r"\b(\d{1,7}) tokens?\b"),
+        ("k", r"(?<![a-z0-9])(?:mtp|nextn)\s*=\s*(\d{1,2})\b"),
         ("k", r"(?<![a-z0-9])(?:k|num_speculative_tokens|draft len(?:gth)?|draft tokens)\s*[=: ]\s*(\d{1,4})\b"),
     )
 )
@@ -55,6 +58,7 @@ def speculates(*texts: str) -> bool | None:
 
 
 def _said(text: str) -> bool | None:
+    text = _BENCHES.sub(" ", text)
     off = _OFF.search(text)
     if off is not None:
         rest = text[: off.start()] + text[off.end() :]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.parsers.bench.results import Got
+from tests.parsers.bench.results import Got, got
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "bench"
 
@@ -70,3 +70,16 @@ def test_the_generated_files_are_those_that_the_script_writes(tmp_path: Path) ->
     subprocess.run([sys.executable, str(copy)], check=True)
     for name in ("vllm-plain.jsonl", "vllm-eagle.jsonl"):
         assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes()
+
+
+def test_old_nccl_tests_print_no_root(tmp_path: Path) -> None:
+    text = (
+        "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
+        "       16384          4096   float     sum    12.10    1.35    1.35  0e+00    11.20    1.46    1.46  0e+00\n"
+        "     8388608       2097152   float     sum     1310    6.40    6.40  0e+00     1305    6.43    6.43  0e+00\n"
+        "       32768          8192   float     sum      -1    13.00    2.52    2.52      0    12.90    2.54    2.54      0\n"
+    )
+    rows = got(tmp_path, text).rows("collective_points")
+    assert [(r["bytes"], r["time_us"]) for r in rows if not r["in_place"]] == [
+        (16384, 12.1), (8388608, 1310), (32768, 13.0),
+    ]  # fmt: skip

@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.parsers.bench.results import got
 from traceana_parsers.interface import MemorySink
 from traceana_parsers.read import read_run
 
@@ -82,3 +83,19 @@ def test_a_cut_off_row_ends_the_table_and_keeps_what_came(tmp_path: Path) -> Non
     whole = torch_table((ALLREDUCE, "0 %", "0.000us", "0.000us", "16.000ms", "40.00%", "16.000ms", "200"))
     cut = whole[: whole.index("Self CUDA time total") - 60] + "\n  half a ro"
     assert summaries(tmp_path, cut)["name"].to_list() == [ALLREDUCE]
+
+
+def test_a_kernel_summary_of_nsys_inside_other_text_is_read_also_where_its_rule_is_broken(tmp_path: Path) -> None:
+    text = (
+        "With the change:\n```\n"
+        " Time (%)  Total Time (ns)  Instances  Avg (ns)   Med (ns)   Name                                      \n"
+        " --------  ---------------  ---------  ---------  ---------  ---------------\n"
+        "--------------------------------\n"
+        "     75.0        3,000,000        100    30000.0    21000.0  ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)\n"
+        "     25.0        1,000,000         50    20000.0    20000.0  nvjet_tst_192x192_64x3_2x1_v_bz_coopB_NTN   \n"
+        "```\n"
+    )
+    rows = got(tmp_path, text).rows("summaries")
+    assert [(r["name"][:24], r["instances"], r["total_ns"], r["med_ns"]) for r in rows] == [
+        ("ncclDevKernel_AllReduce_", 100, 3_000_000, 21_000), ("nvjet_tst_192x192_64x3_2", 50, 1_000_000, 20_000),
+    ]  # fmt: skip

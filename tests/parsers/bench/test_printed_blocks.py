@@ -216,3 +216,40 @@ def test_acceptance_details_of_several_batch_sizes_stay_apart(tmp_path: Path) ->
     text = "".join(f"Batch Size: {n}\n-- Acceptance Length Details --\n[AL] AVERAGE: 1.{n}\n" for n in (8, 16, 64))
     rows = got(tmp_path, text).rows()
     assert [(r["concurrency"], r["accept_length_printed"]) for r in rows] == [(8, 1.8), (16, 1.16), (64, 1.64)]
+
+
+def _plain(block: str) -> str:
+    """The block of a server that does not speculate."""
+    lines = block.splitlines(keepends=True)
+    return "".join(line for line in lines if "Accept length" not in line)
+
+
+def test_a_block_without_acceptance_beside_one_with_is_the_baseline(tmp_path: Path) -> None:
+    rows = got(tmp_path, SGLANG_046 + "\nand now the other server\n" + _plain(SGLANG_046)).rows()
+    assert [row.get("speculative") for row in rows] == [True, False]
+    assert "without speculation" in attrs(rows[1])["assumed"]
+    (alone,) = got(tmp_path, _plain(SGLANG_046)).rows()
+    assert "speculative" not in alone
+
+
+def test_words_above_a_block_name_it_when_they_say_with_or_without(tmp_path: Path) -> None:
+    text = (
+        "# Results\n### Without MTP, conc=16\n```\n" + _plain(SGLANG_046) + "```\n### MTP = 3\n```\n" + SGLANG_046
+        + "```\nEAGLE3 was not tried.\n\n\nThe machine was idle.\nThe driver is new.\nAll else is as it was.\n" + SGLANG_046
+    )  # fmt: skip
+    rows = got(tmp_path, text).rows()
+    assert [(r.get("series"), r["speculative"], r.get("k")) for r in rows] == [
+        ("Without MTP", False, None), ("MTP = 3", True, 3), ("MTP = 3", True, 3),
+    ]  # fmt: skip
+
+
+def test_the_line_of_sglangs_eagle_benchmark_is_named_by_the_line_before(tmp_path: Path) -> None:
+    text = (
+        "baseline:\n#questions: 40, Throughput: 151.10 token/s, Acceptance length: 1.00\n\nEAGLE-3 (num_steps=4):\n"
+        "#questions: 40, Throughput: 290.50 token/s, Acceptance length: 4.12\n"
+    )
+    rows = got(tmp_path, text).rows()
+    assert [(r["series"], r["speculative"], r["output_tps"], r.get("num_steps")) for r in rows] == [
+        ("baseline", False, 151.1, None), ("EAGLE-3 (num_steps=4)", True, 290.5, 4),
+    ]  # fmt: skip
+    assert rows[1]["accept_length_printed"] == 4.12

@@ -330,3 +330,141 @@ def test_a_rate_beside_message_sizes_is_no_time_of_a_collective(tmp_path: Path) 
 def test_a_method_with_a_hyphen_names_its_series(heading: str, series: str | None) -> None:
     found = read(heading)
     assert (found.column, found.series) == ("output_tps", series)
+
+
+def test_sizes_of_the_server_in_rows_are_set_ups_and_not_repeats(tmp_path: Path) -> None:
+    text = (
+        "**Baseline output tok/s**\n" + table("TP \\ Concurrency | 1 | 4", "1 | 100 | 310", "2 | 150 | 480")
+        + "\n**DFlash output tok/s**\n" + table("TP \\ Concurrency | 1 | 4", "1 | 260 | 700", "2 | 340 | 950")
+        + "\n**Average accept length**\n" + table("TP \\ Concurrency | 1 | 4", "1 | 5.1 | 5.2", "2 | 5.3 | 5.0")
+    )  # fmt: skip
+    rows = [r for r in got(tmp_path, text).rows() if r["concurrency"] == 4]
+    assert {(r["series"], r["speculative"], r["output_tps"], r.get("accept_length_printed")) for r in rows} == {
+        ("TP1", False, 310, None),
+        ("TP2", False, 480, None),
+        ("TP1", True, 700, 5.2),
+        ("TP2", True, 950, 5.0),
+    }
+
+
+def test_a_baseline_among_draft_lengths_belongs_to_them(tmp_path: Path) -> None:
+    text = "### Single stream (concurrency 1)\n\n" + table(
+        "num_speculative_tokens | decode tok/s | vs baseline", "baseline (off) | 30.5 | 1.00x", "1 | 36.1 | 1.18x",
+        "2 (the default) | 38.0 | 1.25x",
+    )  # fmt: skip
+    rows = got(tmp_path, text).rows()
+    assert len({r["series"] for r in rows}) == 1
+    assert [(r["concurrency"], r.get("k"), r["speculative"]) for r in rows] == [
+        (1, None, False), (1, 1, True), (1, 2, True),
+    ]  # fmt: skip
+
+
+def test_what_is_called_a_baseline_speculates_when_it_accepts_more_than_one_token(tmp_path: Path) -> None:
+    rows = got(tmp_path, table("head | mean acceptance length", "vanilla | 2.31", "pruned | 2.12")).rows()
+    assert [(r["series"], r["speculative"]) for r in rows] == [("vanilla", True), ("pruned", True)]
+
+
+@pytest.mark.parametrize("heading", ["pos accept", "Per-position acceptance (%)", "E2E Output Token Throughput"])
+def test_what_looks_like_a_measure_and_is_another(heading: str) -> None:
+    assert read(heading).role == UNKNOWN
+
+
+def test_underscores_inside_a_name_stay(tmp_path: Path) -> None:
+    (row,) = got(tmp_path, table("quant | tok/s | accept_ratio", "IQ4_XS | 38 | 0.731")).rows()
+    assert (row["series"], row["accept_rate_printed"]) == ("IQ4_XS", 0.731)
+
+
+def test_runs_side_by_side_in_a_cell_are_repeats_where_the_heading_says_so(tmp_path: Path) -> None:
+    text = table(
+        "mtp_k | tok/s (round 1 / 2) | draft acceptance", "0 | 90.1 / 88.4 | ", "2 | 81.2 / 80.0 | 57.1 / 55.0 %"
+    )
+    rows = [
+        (r.get("k"), r["speculative"], r["output_tps"], round(r.get("accept_rate_printed", 0), 6))
+        for r in got(tmp_path, text).rows()
+    ]
+    assert rows == [(None, False, 90.1, 0), (None, False, 88.4, 0), (2, True, 81.2, 0.571), (2, True, 80.0, 0.55)]
+
+
+def test_a_range_is_said_and_not_read(tmp_path: Path) -> None:
+    found = got(tmp_path, table("prompts | accept len | tok/s", "prose | 2.8–3.4 | ~29–33", "random | 1.00 | 15.2"))
+    assert [r["output_tps"] for r in found.rows() if "output_tps" in r] == [15.2]
+    assert "a range" in (found.report.problem or "")
+
+
+def test_generated_tokens_in_the_first_column_are_a_length(tmp_path: Path) -> None:
+    rows = got(
+        tmp_path, table("Tokens | DFlash | Baseline", "64 | 90 tok/s | 36 tok/s", "512 | 30 tok/s | 35 tok/s")
+    ).rows()
+    assert {(r["output_length"], r["series"], r["output_tps"]) for r in rows} == {
+        (64, "DFlash", 90), (64, "Baseline", 36), (512, "DFlash", 30), (512, "Baseline", 35),
+    }  # fmt: skip
+
+
+def test_numbers_of_tokens_are_no_throughput_beside_one(tmp_path: Path) -> None:
+    text = table(
+        "PP | TG | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s", "1024 | 256 | 4096 | 0.7 | 1460 | 4.3 | 59.5"
+    )
+    (row,) = got(tmp_path, text).rows()
+    assert (row["output_tps"], row["context_tokens"]) == (59.5, 4096)
+
+
+def test_accepted_of_drafted_gives_the_counts(tmp_path: Path) -> None:
+    text = table(
+        "task | tok/s | rounds | accepted | a.len | pos accept", "code | 80.5 | 200 | 290/400 | 2.45 | 0.80, 0.65"
+    )
+    (row,) = got(tmp_path, text).rows()
+    assert (row["accepted"], row["drafted"], row["accept_rate_printed"]) == (290, 400, 0.725)
+    assert row["accept_length_printed"] == 2.45
+
+
+def test_throughputs_of_other_prompts_without_a_unit_are_asked_for(tmp_path: Path) -> None:
+    found = got(
+        tmp_path,
+        table(
+            "config | struct tok/s | code | prose | rounds/s",
+            "k7 | 1010 | 780 | 370 | 150",
+            "k9 | 1090 | 760 | 330 | 140",
+        ),
+    )
+    assert sorted(r["output_tps"] for r in found.rows()) == [1010, 1090]
+    assert "'code', 'prose' not read" in (found.report.problem or "")
+
+
+def test_a_row_that_could_not_be_read_takes_nothing_from_the_next(tmp_path: Path) -> None:
+    rows = got(
+        tmp_path, table("workload | accept len | tok/s", "prose | 2.8-3.4 | 29-33", "random | 1.10 | 15.2")
+    ).rows()
+    assert [r["label"] for r in rows if "output_tps" in r] == ["random"]
+
+
+def test_aligned_columns_below_a_rule_of_dashes_are_a_table(tmp_path: Path) -> None:
+    text = (
+        "Summary (elapsed=61.0s)\n"
+        "category  base_avg_pred_t/s  spec_avg_pred_t/s  speedup  accept_rate\n"
+        "--------  -----------------  -----------------  -------  -----------\n"
+        "coding    41.50              70.20              1.69x    0.7012\n"
+        "qa        41.61              55.10              1.32x    0.6120\n"
+        "\nThat is all.\n"
+    )
+    rows = got(tmp_path, text).rows()
+    assert [(r["dataset"], r["speculative"], r["output_tps"], r.get("accept_rate_printed")) for r in rows] == [
+        ("coding", False, 41.5, None), ("coding", True, 70.2, 0.7012),
+        ("qa", False, 41.61, None), ("qa", True, 55.1, 0.612),
+    ]  # fmt: skip
+
+
+def test_a_page_whose_only_table_is_another_says_which_and_what_to_do(tmp_path: Path) -> None:
+    found = got(tmp_path, table("Variant | M=16 | M=128", "polls | 57.3 | 60.1", "no reduction | 30.2 | 33.9"))
+    assert not found.rows()
+    assert "line 1: nothing in the table below 'Variant'" in (found.report.problem or "")
+    assert "HEADING=COLUMN" in (found.report.problem or "")
+
+
+def test_a_line_of_text_above_a_rule_of_dashes_is_no_heading(tmp_path: Path) -> None:
+    text = (
+        "the throughput of the run was 12 tok/s, as always\n------  ---------  ------\nName    Self time  Calls\n"
+        "------  ---------  ------\naten    1.2 %      45\n"
+    )
+    found = got(tmp_path, text)
+    assert not found.rows()
+    assert "throughput of" not in (found.report.problem or "")
