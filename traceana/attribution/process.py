@@ -1,64 +1,42 @@
-"""One process of one trace: what its own tables say. The only thing it needs of the others is whom it waited for."""
+"""One process of one trace: what its own tables say. The only thing it needs of the others is whom it waited for.
+
+Two walks over its events: cycle by cycle along the host's calls, for what each launched; then along the operations of
+the devices in order of start, for where their time went. Neither holds more than a slab (see events and sweep).
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.attribution.capture_quality import count_process
-from traceana.attribution.cycle_contents import comm_kernels, copies
-from traceana.attribution.cycles import cycles_of_replays, cycles_of_scopes
+from traceana.attribution.cycle_contents import added_comm_kernels, added_copies, comm_kernels, copies
+from traceana.attribution.cycles import device_spans, on_devices, with_windows
+from traceana.attribution.events import Events, Piece
 from traceana.attribution.host_phases import host_phases
-from traceana.attribution.host_waits import host_waits
-from traceana.attribution.late import late_arrivals
-from traceana.attribution.ledger import build_ledger
-from traceana.attribution.model import TIMELINE, Process
-from traceana.attribution.ops import device_ops
-from traceana.attribution.phase_table import phase_spans
+from traceana.attribution.host_waits import Waits, waiting, waiting_calls
+from traceana.attribution.late import Arrivals
+from traceana.attribution.ledger import Entries, captures, with_transfer
+from traceana.attribution.model import PROCESS, TIMELINE, Process, TraceCounts
+from traceana.attribution.ops import THREAD, recorded
+from traceana.attribution.periods import scopes_of_replays
+from traceana.attribution.phase_table import phase_spans, with_idle_phases
 from traceana.attribution.ranks import splits
-from traceana.attribution.scopes import OWN, ROLES, number_cycles, scopes_by_name, scopes_of_ranges
-from traceana.attribution.skew import split_one_rank
+from traceana.attribution.scopes import PREFILL, number_cycles, scopes_by_name, scopes_of_ranges
+from traceana.attribution.skew import OneRank, Tally
+from traceana.attribution.sweep import Sweep
 from traceana.store.parts import picked
 from traceana.store.tables import STORED
-from traceana_parsers.kernels import classify
 from traceana_parsers.schema import polars_schema
-from traceana_parsers.traces.annotations import annotate
 
 if TYPE_CHECKING:
+    from traceana.attribution.names import FileNames
     from traceana.store.dataset import Tables
     from traceana_parsers.interface import Sink
 
-#: columns read of each table; all, where none are listed
-_COLUMNS = {
-    "kernels": [*TIMELINE, "stream", "start_ns", "end_ns", "name_id", "correlation", "grid_x", "block_x"],
-    "memops": None,
-    "graphs": None,
-    "launches": None,
-    "collectives": None,
-}
-
-
-class FileNames:
-    """The names of one file and what they mean."""
-
-    def __init__(self, tables: Tables, file_id: int) -> None:
-        self.names = tables.frame("names", only={"file_id": file_id})
-        said = self.names.select("file_id", "name_id").hstack(annotate(self.names["name"]))
-        engines = said["engine"].drop_nulls().unique().to_list()
-        self.engine = str(engines[0]) if len(engines) == 1 else None
-        self.roles = said.filter(pl.col("role").is_in(ROLES)).with_columns(pl.col("generation_tokens").alias("tokens"))
-        own = self.names.filter(pl.col("name").is_in(OWN))
-        #: names of the ranges that may bound cycles and phases
-        self.of_scopes = frozenset(pl.concat([self.roles["name_id"], own["name_id"]]).to_list())
-
-    def kinds(self, kernels: pl.DataFrame) -> pl.DataFrame:
-        """What the kernels' names mean: file_id, name_id, family, category, collective, library."""
-        used = self.names.filter(pl.col("name_id").is_in(kernels["name_id"].unique().implode()))
-        return used.select("file_id", "name_id").hstack(
-            classify(used["name"]).select("family", "category", "collective", "library")
-        )
+_ON_HOST = [*PROCESS, "device", "start_ns", "end_ns", "collective"]
+_CALLS = [*THREAD, "start_ns", "end_ns", "name_id", "correlation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,41 +47,41 @@ class Matched:
     transfers: pl.DataFrame | None
     last: pl.DataFrame
 
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What goes on to the judgement across ranks: collectives split on this rank alone (None where ranks were matched),
-    and how its late arrivals came about (late.LATE)."""
-
-    alone: pl.DataFrame | None
-    arrivals: pl.DataFrame
+    def of(self, who: Process) -> Matched:
+        """That of one process."""
+        own = picked(who.only())
+        return Matched(None if self.transfers is None else self.transfers.filter(own), self.last.filter(own))
 
 
-def attribute_process(tables: Tables, who: Process, names: FileNames, matched: Matched, sink: Sink) -> Found:
+def attribute_process(
+    tables: Tables, who: Process, names: FileNames, matched: Matched, sink: Sink, tally: Tally
+) -> pl.DataFrame:
     """Adds what attribution says of one process to the tables of store.tables.ATTRIBUTION_TABLES.
 
-    `names` are those of the process' file. Raises LedgerError when buckets do not add up.
+    `names` are those of the process' file. Where no ranks were matched, `tally` is told of its collectives.
+
+    Returns how its late arrivals came about (late.LATE). Raises LedgerError when buckets do not add up.
     """
-    found = {name: tables.frame(name, columns, who.only()) for name, columns in _COLUMNS.items()}
+    events = Events(tables, who, names)
     ranges = tables.frame("ranges", only={**who.only(), "name_id": names.of_scopes})
-    launches, kernels, collectives = found["launches"], found["kernels"], found["collectives"]
-    kinds = names.kinds(kernels)
-    ops = device_ops(kernels, found["memops"], found["graphs"], launches, kinds, collectives)
-    categories = _categories(kernels, kinds)
-    talking = kinds.filter(pl.col("family") == "communication")["name_id"]
-    kernels = found.pop("kernels").filter(pl.col("name_id").is_in(talking.implode()))
     scopes, source = _scopes(ranges, names)
-    cycles, provenance = cycles_of_scopes(scopes, launches, ops), "measured"
-    if not cycles.height:
-        cycles = cycles_of_replays(launches, ops, found["graphs"])
+    numbered, provenance = number_cycles(scopes), "measured"
+    bounds = numbered
+    if not numbered.filter(pl.col("phase") != PREFILL).height:
+        bounds = scopes_of_replays(events.graph_calls, events.ops, events.graphs)
         source, provenance = "the periodic pattern of graph launches", "derived"
-    if matched.transfers is None:
-        alone = split_one_rank(collectives, kernels)
-        transfers = splits(alone)
-    else:
-        alone, transfers = None, matched.transfers.filter(picked(who.only()))
-    ledger = build_ledger(cycles.filter(pl.col("device").is_not_null()), ops, transfers)
-    counts = count_process(who, found, ops, cycles)
+    cycles, spans = _cycles(events, bounds)
+    walk = _walk(events, cycles, _waiting(tables, who, names), matched.of(who), sink, tally)
+    ledger = walk.entries.ledger()
+    counts = TraceCounts(
+        **asdict(who),
+        **walk.counts,
+        graph_rows=events.graphs.height,
+        launches=sum(piece.height for piece in tables.pieces("launches", ["is_graph"], who.only())),
+        graph_launches=events.graph_calls.height,
+        hidden_graph_launches=events.hidden_calls.height,
+        cycles=cycles.filter(pl.col("phase") == "cycle")["cycle"].n_unique(),
+    )
     made = {
         "processes": pl.DataFrame([asdict(counts)]).with_columns(
             pl.lit(names.engine).alias("engine"), pl.lit(source).alias("source"), pl.lit(provenance).alias("provenance")
@@ -111,18 +89,16 @@ def attribute_process(tables: Tables, who: Process, names: FileNames, matched: M
         "trace_cycles": cycles.filter(pl.col("phase") == "cycle"),
         "ledger": ledger.rows,
         "device_time": ledger.devices,
-        "phase_spans": phase_spans(cycles, launches, ops),
-        "host_phases": host_phases(number_cycles(scopes), collectives),
-        "kernel_categories": categories,
-        "host_waits": host_waits(cycles, launches, ops, names.names),
-        "comm_kernels": comm_kernels(cycles, ops, kernels, collectives, kinds.select("file_id", "name_id", "library")),
-        "cycle_copies": copies(cycles, found["memops"]),
+        "phase_spans": spans,
+        "host_phases": host_phases(numbered, tables.frame("collectives", _ON_HOST, {**who.only(), "device": None})),
+        "host_waits": walk.waits.found(),
+        "kernel_categories": _sum_of(walk.categories),
+        "comm_kernels": added_comm_kernels(walk.talk),
+        "cycle_copies": added_copies(walk.copies),
     }
-    if alone is not None:
-        made["matched_collectives"] = alone
     for table, rows in made.items():
         sink.add(table, shaped(rows, table))
-    return Found(alone, late_arrivals(matched.last.filter(picked(who.only())), ops))
+    return walk.arrivals.found()
 
 
 def shaped(rows: pl.DataFrame, table: str) -> pl.DataFrame:
@@ -138,9 +114,87 @@ def _scopes(ranges: pl.DataFrame, names: FileNames) -> tuple[pl.DataFrame, str]:
     return scopes_of_ranges(ranges, names.roles), "the engine's own step annotations"
 
 
+def _cycles(events: Events, scopes: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Cycles with their windows (cycles.CYCLES), and what their phases did (phase_table.phase_spans)."""
+    scopes = scopes.with_row_index("row")
+    on_device, phases = [], []
+    for some in events.by_launch(scopes):
+        spans = device_spans(some.scopes, some.launches, some.ops)
+        near = on_devices(some.scopes, spans).filter(pl.col("phase") != PREFILL)
+        figures = phase_spans(near, some.launches, some.ops)
+        phases.append(figures.filter(pl.col("cycle").is_in(some.own["cycle"].unique().implode())))
+        on_device.append(spans.filter(pl.col("row").is_in(some.own["row"].implode())))
+    slabs = map(Sweep(events.count).take, events.spans())
+    cycles = with_windows(on_devices(scopes, pl.concat(on_device)), slabs)
+    return cycles, with_idle_phases(cycles, phases)
+
+
+def _waiting(tables: Tables, who: Process, names: FileNames) -> pl.DataFrame:
+    """Calls in which the host waited (host_waits.waiting_calls)."""
+    of_calls = waiting(names.names)["name_id"].to_list()
+    calls = tables.frame("launches", _CALLS, {**who.only(), "name_id": of_calls})
+    memops = tables.frame(
+        "memops", [*PROCESS, "correlation", "end_ns"], who.only() if calls.height else {"file_id": -1}
+    )
+    return waiting_calls(calls, memops, names.names)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What is gathered on the walk along the operations."""
+
+    entries: Entries
+    waits: Waits
+    arrivals: Arrivals
+    counts: dict[str, int] = field(default_factory=lambda: {"kernels": 0, "memops": 0, "kernels_without_launch": 0})
+    categories: list[pl.DataFrame] = field(default_factory=list)
+    talk: list[pl.DataFrame] = field(default_factory=list)
+    copies: list[pl.DataFrame] = field(default_factory=list)
+
+
+def _walk(
+    events: Events, cycles: pl.DataFrame, calls: pl.DataFrame, matched: Matched, sink: Sink, tally: Tally
+) -> _Walk:
+    """Along the operations of a process; `matched`: of this process alone."""
+    placed = cycles.filter(pl.col("device").is_not_null())
+    walk = _Walk(Entries(placed, captures(events.spans())), Waits(cycles, calls), Arrivals(matched.last))
+    alone = OneRank(events.collectives()) if matched.transfers is None else None
+    sweep, of_recorded = Sweep(events.count), Sweep(events.count)
+    talking, libraries = events.talking(), events.kinds.select("file_id", "name_id", "library")
+    for piece in events.by_start():
+        shapes = piece.kernels.filter(pl.col("name_id").is_in(talking))
+        transfers = matched.transfers
+        if alone is not None:
+            members = alone.split(piece.collectives, shapes)
+            sink.add("matched_collectives", shaped(members, "matched_collectives"))
+            tally.add_one_rank(members)
+            transfers = splits(members)
+        ops = with_transfer(piece.ops, transfers)
+        slab = sweep.take(ops)
+        walk.entries.add(slab)
+        walk.waits.add(slab)
+        walk.arrivals.add(of_recorded.take(recorded(ops)) if events.hidden_calls.height else slab)
+        _count(walk.counts, piece)
+        walk.categories.append(_categories(piece.kernels, events.kinds))
+        walk.talk.append(comm_kernels(cycles, piece.ops, shapes, piece.collectives, libraries))
+        walk.copies.append(copies(cycles, piece.memops))
+    return walk
+
+
+def _count(counts: dict[str, int], piece: Piece) -> None:
+    kernels = piece.ops.filter(pl.col("kind") == "kernel")
+    counts["kernels"] += kernels.height
+    counts["memops"] += piece.memops.height
+    counts["kernels_without_launch"] += kernels["launch_end_ns"].null_count()
+
+
 def _categories(kernels: pl.DataFrame, kinds: pl.DataFrame) -> pl.DataFrame:
     by_name = kernels.group_by(*TIMELINE, "name_id").agg(
-        (pl.col("end_ns") - pl.col("start_ns")).sum().alias("total_ns"), pl.len().alias("kernels")
+        (pl.col("end_ns") - pl.col("start_ns")).sum().alias("total_ns"), pl.len().cast(pl.Int64).alias("kernels")
     )
-    named = by_name.join(kinds, on=["file_id", "name_id"], how="left")
-    return named.group_by(*TIMELINE, "family", "category").agg(pl.col("total_ns", "kernels").sum())
+    return _sum_of([by_name.join(kinds, on=["file_id", "name_id"], how="left")])
+
+
+def _sum_of(categories: list[pl.DataFrame]) -> pl.DataFrame:
+    by = [*TIMELINE, "family", "category"]
+    return pl.concat(categories).group_by(by).agg(pl.col("total_ns", "kernels").sum()).sort(by)

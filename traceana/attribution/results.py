@@ -15,9 +15,10 @@ import polars as pl
 
 from traceana.attribution.late import last_to_arrive, late_ranks
 from traceana.attribution.model import PROCESS, Process
-from traceana.attribution.process import FileNames, Matched, attribute_process, shaped
+from traceana.attribution.names import FileNames
+from traceana.attribution.process import Matched, attribute_process, shaped
 from traceana.attribution.ranks import match_ranks, splits
-from traceana.attribution.skew import judge
+from traceana.attribution.skew import Tally, judge
 
 if TYPE_CHECKING:
     from traceana.store.dataset import Tables
@@ -62,16 +63,14 @@ def attribute(tables: Tables, sink: Sink) -> None:
     matched = Matched(None if skew is None else splits(match.members), last_to_arrive(match.members))
     notes = json.dumps(match.notes)
     del match  # the events of each process come next
-    alone, arrivals = [], []
+    alone, arrivals = Tally(), []
     processes = traces.select(PROCESS).unique(maintain_order=True)
     for (file_id,), rows in processes.group_by("file_id", maintain_order=True):
         names = FileNames(tables, file_id)
         for who in rows.iter_rows():
-            found = attribute_process(tables, Process(*who), names, matched, sink)
-            arrivals.append(found.arrivals)
-            alone += [] if found.alone is None else [found.alone]
+            arrivals.append(attribute_process(tables, Process(*who), names, matched, sink, alone))
     sink.add("late_ranks", shaped(late_ranks(pl.concat(arrivals)), "late_ranks"))
-    skew = skew or judge(pl.concat(alone))
+    skew = skew or alone.verdict()
     row = {
         "version": version(),
         "skew": skew.kind,

@@ -59,12 +59,30 @@ class Tables:
         import polars as pl
 
         wanted = columns or [c.name for c in STORED[table]]
-        frames = [(f.filter(picked(only)) if only else f).select(wanted) for f in self._frames.get(table, [])]
-        for part in self._parts.get(table, []):
-            frames += part.frames(wanted, only)
+        frames = list(self.pieces(table, wanted, only))
         if self._parts:
             release_memory()
         return pl.concat(frames, rechunk=True) if frames else empty(table, STORED).select(wanted)
+
+    def pieces(self, table: str, columns: list[str], only: Only | None = None) -> Iterator[pl.DataFrame]:
+        """What `frame` gives, piece by piece: some row groups at a time."""
+        for frame in self._frames.get(table, []):
+            yield (frame.filter(picked(only)) if only else frame).select(columns)
+        for part in self._parts.get(table, []):
+            yield from part.frames(columns, only)
+
+    def marks(self, table: str, column: str, only: Only, every: int) -> list[tuple[int, int]]:
+        """How the wanted rows spread over a column of whole numbers: values and, from each on, about how many rows.
+
+        Of rows on disk one per row group, read off its statistics; of those in memory one per `every` rows.
+        """
+        found: list[tuple[int, int]] = []
+        for frame in self._frames.get(table, []):
+            values = frame.filter(picked(only)).get_column(column).drop_nulls().sort()
+            found += [(value, min(every, len(values) - at * every)) for at, value in enumerate(values[::every])]
+        for part in self._parts.get(table, []):
+            found += part.marks(column, only)
+        return sorted(found)
 
     def height(self, table: str) -> int:
         """Number of rows of a table."""

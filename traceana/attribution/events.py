@@ -1,0 +1,173 @@
+"""The events of one process, read slab by slab: memory is that of a slab, however long the capture.
+
+Kept whole are only the graph launches and the replays that were traced as a whole: a few per cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from traceana.attribution.intervals import IntArray
+from traceana.attribution.model import TIMELINE, Process
+from traceana.attribution.ops import OPS, THREAD, hidden_graphs, recorded_ops, timed
+from traceana.store.parts import Within, picked
+from traceana.store.tables import STORED
+
+if TYPE_CHECKING:
+    from traceana.attribution.names import FileNames
+    from traceana.store.dataset import Tables
+    from traceana.store.parts import Only
+
+#: rows of a slab, about: fewer take less memory and more time
+SLAB_ROWS = 1 << 17
+
+_SPAN = [*TIMELINE, "start_ns", "end_ns"]
+_KERNELS = [*_SPAN, "stream", "name_id", "correlation", "grid_x", "block_x"]
+_CALLS = [*THREAD, "start_ns", "end_ns", "name_id", "correlation", "is_graph"]
+_COLLECTIVES = [*_SPAN, "stream", "name_id", "collective", "bytes", "group_name", "group_size"]
+_MEMOPS = [column.name for column in STORED["memops"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What starts within one stretch of time: operations (see ops.device_ops), and the rows of tables behind them."""
+
+    ops: pl.DataFrame
+    kernels: pl.DataFrame
+    memops: pl.DataFrame
+    collectives: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """Some cycles: their scopes (`own`), all scopes that their time touches, the calls in it, what these launched."""
+
+    own: pl.DataFrame
+    scopes: pl.DataFrame
+    launches: pl.DataFrame
+    ops: pl.DataFrame
+
+
+class Events:
+    """Reads the events of one process from the tables of a run."""
+
+    def __init__(self, tables: Tables, who: Process, names: FileNames) -> None:
+        self._tables, self._only = tables, who.only()
+        self.kinds = names.kinds(self._distinct("kernels", "name_id"))
+        self.graphs = tables.frame("graphs", only=self._only)
+        self.graph_calls = tables.frame("launches", _CALLS, {**self._only, "is_graph": True})
+        whole = timed(self.graphs)
+        replayed = _ids([self.graph_calls, whole])
+        seen = self._among("kernels", replayed) | self._among("memops", replayed)
+        self._replays = whole.filter(_none_of(replayed[seen]))
+        id_known = pl.col("correlation").is_not_null()
+        self.hidden_calls = self.graph_calls.filter(id_known & _none_of(replayed[seen]) & _none_of(_ids([whole])))
+        self._hidden = pl.DataFrame(schema=OPS)
+        self._stretches = _stretches(self._marks("kernels", "memops", "collectives"))
+        self.count = len(self._stretches)
+        if self.hidden_calls.height:
+            self._hidden = hidden_graphs(self.hidden_calls, self.ops())
+
+    def by_start(self) -> Iterator[Piece]:
+        """`count` pieces in order of time: each operation in the one in which it starts."""
+        for within in self._stretches:
+            only: Only = {**self._only, "start_ns": within}
+            kernels = self._tables.frame("kernels", _KERNELS, only)
+            memops = self._tables.frame("memops", _MEMOPS, only)
+            collectives = self._tables.frame("collectives", _COLLECTIVES, only)
+            replays, hidden = (rows.filter(picked({"start_ns": within})) for rows in (self._replays, self._hidden))
+            ids = _ids([kernels, memops, replays])
+            launches = self._tables.frame("launches", _CALLS, {**self._only, "correlation": ids})
+            ops = recorded_ops(kernels, memops, replays, launches, self.kinds, collectives)
+            yield Piece(pl.concat([ops, hidden]) if hidden.height else ops, kernels, memops, collectives)
+
+    def ops(self) -> Iterator[pl.DataFrame]:
+        """The operations of `by_start` alone."""
+        return (piece.ops for piece in self.by_start())
+
+    def spans(self) -> Iterator[pl.DataFrame]:
+        """The same operations with timeline, start, end and kind alone, which is far cheaper."""
+        for within in self._stretches:
+            yield self._read(_SPAN, {"start_ns": within})
+
+    def collectives(self) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+        """The collectives of `by_start`, and where they do not say their size the kernels that are communication."""
+        for within in self._stretches:
+            only: Only = {**self._only, "start_ns": within}
+            found = self._tables.frame("collectives", _COLLECTIVES, only)
+            talking = self.talking() if found["bytes"].null_count() else []
+            yield found, self._tables.frame("kernels", _KERNELS, {**only, "name_id": talking})
+
+    def talking(self) -> list[int]:
+        """Names of the kernels that are communication."""
+        return self.kinds.filter(pl.col("family") == "communication")["name_id"].to_list()
+
+    def by_launch(self, scopes: pl.DataFrame) -> Iterator[Launched]:
+        """`scopes` (scopes.SCOPES and `row`) slab by slab, each cycle in one, with what they launched; one at least."""
+        starts = pl.col("host_start_ns")
+        first = pl.when(pl.col("cycle").is_null()).then(starts).otherwise(starts.min().over("cycle"))
+        borders = np.array([stretch.low for stretch in _stretches(self._marks("launches"))[1:]], np.int64)
+        slab = pl.Series("slab", np.searchsorted(borders, scopes.select(first).to_series().to_numpy(), side="right"))
+        for own in scopes.with_columns(slab).partition_by("slab", include_key=False) or [scopes]:
+            low, high = own.select(starts.min().fill_null(0), pl.col("host_end_ns").max().fill_null(0)).row(0)
+            near = scopes.filter((starts <= high) & (pl.col("host_end_ns") >= low))
+            launches = self._tables.frame("launches", _CALLS, {**self._only, "start_ns": Within(low, high + 1)})
+            ops = self._read([*_SPAN, "correlation"], {"correlation": _ids([launches])})
+            yield Launched(own, near, launches, ops)
+
+    def _read(self, columns: list[str], only: Only) -> pl.DataFrame:
+        """Some columns of some operations, with their kind."""
+        kept = {
+            "kernel": self._tables.frame("kernels", columns, {**self._only, **only}),
+            "memop": self._tables.frame("memops", columns, {**self._only, **only}),
+            "graph": self._replays.filter(picked(only)).select(columns),
+        }
+        kind = OPS["kind"]
+        parts = [rows.with_columns(pl.lit(name).cast(kind).alias("kind")) for name, rows in kept.items()]
+        return pl.concat([*parts, self._hidden.filter(picked(only)).select(*columns, "kind")])
+
+    def _marks(self, *tables: str) -> list[tuple[int, int]]:
+        found = [mark for table in tables for mark in self._tables.marks(table, "start_ns", self._only, SLAB_ROWS)]
+        return sorted(found)
+
+    def _distinct(self, table: str, column: str) -> pl.Series:
+        pieces = [piece.unique() for piece in self._tables.pieces(table, [column], self._only)]
+        return pl.concat(pieces)[column].unique() if pieces else pl.Series(column, [], pl.Int32)
+
+    def _among(self, table: str, ids: IntArray) -> np.typing.NDArray[np.bool_]:
+        """Which of some correlation ids a table has."""
+        found = np.zeros(len(ids), np.bool_)
+        if len(ids):
+            for piece in self._tables.pieces(table, ["correlation"], self._only):
+                found |= np.isin(ids, piece["correlation"].drop_nulls().to_numpy())
+        return found
+
+
+def _ids(frames: Iterable[pl.DataFrame]) -> IntArray:
+    """Their correlation ids in order, each once."""
+    ids = pl.concat([frame["correlation"].drop_nulls() for frame in frames])
+    found: IntArray = ids.unique().sort().to_numpy()
+    return found
+
+
+def _none_of(ids: IntArray) -> pl.Expr:
+    """Rows without a correlation id, or with another one."""
+    known = pl.col("correlation").is_in(pl.Series(ids, dtype=pl.Int64).implode())
+    return ~known.fill_null(value=False)
+
+
+def _stretches(marks: list[tuple[int, int]]) -> list[Within]:
+    """Stretches of the time axis that hold about SLAB_ROWS rows each, by `marks` (see Tables.marks, sorted)."""
+    borders: list[int | None] = [None]
+    held = 0
+    for start, rows in marks:
+        if held >= SLAB_ROWS and start != borders[-1]:
+            borders.append(start)
+            held = 0
+        held += rows
+    return [Within(low, below) for low, below in zip(borders, [*borders[1:], None], strict=True)]
