@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from traceana.store.parts import Only
 
 #: rows of a slab, about: fewer take less memory and more time
-SLAB_ROWS = 1 << 17
+SLAB_ROWS = 1 << 16
 
 _SPAN = [*TIMELINE, "start_ns", "end_ns"]
 _KERNELS = [*_SPAN, "stream", "name_id", "correlation", "grid_x", "block_x"]
@@ -75,33 +75,36 @@ class Events:
 
     def by_start(self) -> Iterator[Piece]:
         """`count` pieces in order of time: each operation in the one in which it starts."""
-        for within in self._stretches:
-            only: Only = {**self._only, "start_ns": within}
-            kernels = self._tables.frame("kernels", _KERNELS, only)
-            memops = self._tables.frame("memops", _MEMOPS, only)
-            collectives = self._tables.frame("collectives", _COLLECTIVES, only)
-            replays, hidden = (rows.filter(picked({"start_ns": within})) for rows in (self._replays, self._hidden))
-            ids = _ids([kernels, memops, replays])
-            launches = self._tables.frame("launches", _CALLS, {**self._only, "correlation": ids})
-            ops = recorded_ops(kernels, memops, replays, launches, self.kinds, collectives)
-            yield Piece(pl.concat([ops, hidden]) if hidden.height else ops, kernels, memops, collectives)
+        return map(self._piece, self._stretches)
+
+    def _piece(self, within: Within) -> Piece:
+        only: Only = {**self._only, "start_ns": within}
+        kernels = self._tables.frame("kernels", _KERNELS, only)
+        memops = self._tables.frame("memops", _MEMOPS, only)
+        collectives = self._tables.frame("collectives", _COLLECTIVES, only)
+        replays, hidden = (rows.filter(picked({"start_ns": within})) for rows in (self._replays, self._hidden))
+        ids = _ids([kernels, memops, replays])
+        launches = self._tables.frame("launches", _CALLS, {**self._only, "correlation": ids})
+        ops = recorded_ops(kernels, memops, replays, launches, self.kinds, collectives)
+        return Piece(pl.concat([ops, hidden]) if hidden.height else ops, kernels, memops, collectives)
 
     def ops(self) -> Iterator[pl.DataFrame]:
         """The operations of `by_start` alone."""
-        return (piece.ops for piece in self.by_start())
+        return (self._piece(within).ops for within in self._stretches)
 
     def spans(self) -> Iterator[pl.DataFrame]:
         """The same operations with timeline, start, end and kind alone, which is far cheaper."""
-        for within in self._stretches:
-            yield self._read(_SPAN, {"start_ns": within})
+        return (self._read(_SPAN, {"start_ns": within}) for within in self._stretches)
 
     def collectives(self) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
         """The collectives of `by_start`, and where they do not say their size the kernels that are communication."""
-        for within in self._stretches:
-            only: Only = {**self._only, "start_ns": within}
-            found = self._tables.frame("collectives", _COLLECTIVES, only)
-            talking = self.talking() if found["bytes"].null_count() else []
-            yield found, self._tables.frame("kernels", _KERNELS, {**only, "name_id": talking})
+        return map(self._talk, self._stretches)
+
+    def _talk(self, within: Within) -> tuple[pl.DataFrame, pl.DataFrame]:
+        only: Only = {**self._only, "start_ns": within}
+        found = self._tables.frame("collectives", _COLLECTIVES, only)
+        talking = self.talking() if found["bytes"].null_count() else []
+        return found, self._tables.frame("kernels", _KERNELS, {**only, "name_id": talking})
 
     def talking(self) -> list[int]:
         """Names of the kernels that are communication."""
@@ -113,12 +116,15 @@ class Events:
         first = pl.when(pl.col("cycle").is_null()).then(starts).otherwise(starts.min().over("cycle"))
         borders = np.array([stretch.low for stretch in _stretches(self._marks("launches"))[1:]], np.int64)
         slab = pl.Series("slab", np.searchsorted(borders, scopes.select(first).to_series().to_numpy(), side="right"))
-        for own in scopes.with_columns(slab).partition_by("slab", include_key=False) or [scopes]:
-            low, high = own.select(starts.min().fill_null(0), pl.col("host_end_ns").max().fill_null(0)).row(0)
-            near = scopes.filter((starts <= high) & (pl.col("host_end_ns") >= low))
-            launches = self._tables.frame("launches", _CALLS, {**self._only, "start_ns": Within(low, high + 1)})
-            ops = self._read([*_SPAN, "correlation"], {"correlation": _ids([launches])})
-            yield Launched(own, near, launches, ops)
+        parts = scopes.with_columns(slab).partition_by("slab", include_key=False) or [scopes]
+        return (self._launched(scopes, own) for own in parts)
+
+    def _launched(self, scopes: pl.DataFrame, own: pl.DataFrame) -> Launched:
+        starts, ends = pl.col("host_start_ns"), pl.col("host_end_ns")
+        low, high = own.select(starts.min().fill_null(0), ends.max().fill_null(0)).row(0)
+        near = scopes.filter((starts <= high) & (ends >= low))
+        launches = self._tables.frame("launches", _CALLS, {**self._only, "start_ns": Within(low, high + 1)})
+        return Launched(own, near, launches, self._read([*_SPAN, "correlation"], {"correlation": _ids([launches])}))
 
     def _read(self, columns: list[str], only: Only) -> pl.DataFrame:
         """Some columns of some operations, with their kind."""

@@ -6,14 +6,14 @@ the devices in order of start, for where their time went. Neither holds more tha
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from traceana.attribution.cycle_contents import added_comm_kernels, added_copies, comm_kernels, copies
 from traceana.attribution.cycles import device_spans, on_devices, with_windows
-from traceana.attribution.events import Events, Piece
+from traceana.attribution.events import Events, Launched, Piece
 from traceana.attribution.host_phases import host_phases
 from traceana.attribution.host_waits import Waits, waiting, waiting_calls
 from traceana.attribution.late import Arrivals
@@ -71,7 +71,7 @@ def attribute_process(
         bounds = scopes_of_replays(events.graph_calls, events.ops, events.graphs)
         source, provenance = "the periodic pattern of graph launches", "derived"
     cycles, spans = _cycles(events, bounds)
-    walk = _walk(events, cycles, _waiting(tables, who, names), matched.of(who), sink, tally)
+    walk = _Walk(events, cycles, _waiting(tables, who, names), matched.of(who), sink, tally)
     ledger = walk.entries.ledger()
     counts = TraceCounts(
         **asdict(who),
@@ -117,16 +117,22 @@ def _scopes(ranges: pl.DataFrame, names: FileNames) -> tuple[pl.DataFrame, str]:
 def _cycles(events: Events, scopes: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Cycles with their windows (cycles.CYCLES), and what their phases did (phase_table.phase_spans)."""
     scopes = scopes.with_row_index("row")
-    on_device, phases = [], []
-    for some in events.by_launch(scopes):
-        spans = device_spans(some.scopes, some.launches, some.ops)
-        near = on_devices(some.scopes, spans).filter(pl.col("phase") != PREFILL)
-        figures = phase_spans(near, some.launches, some.ops)
-        phases.append(figures.filter(pl.col("cycle").is_in(some.own["cycle"].unique().implode())))
-        on_device.append(spans.filter(pl.col("row").is_in(some.own["row"].implode())))
+    found = [_launched(some) for some in events.by_launch(scopes)]
+    on_device, phases = [spans for spans, _ in found], [figures for _, figures in found]
     slabs = map(Sweep(events.count).take, events.spans())
     cycles = with_windows(on_devices(scopes, pl.concat(on_device)), slabs)
     return cycles, with_idle_phases(cycles, phases)
+
+
+def _launched(some: Launched) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What some cycles did on each device (cycles.device_spans), and their phases (phase_table.phase_spans)."""
+    spans = device_spans(some.scopes, some.launches, some.ops)
+    near = on_devices(some.scopes, spans).filter(pl.col("phase") != PREFILL)
+    phases = phase_spans(near, some.launches, some.ops)
+    return (
+        spans.filter(pl.col("row").is_in(some.own["row"].implode())),
+        phases.filter(pl.col("cycle").is_in(some.own["cycle"].unique().implode())),
+    )
 
 
 def _waiting(tables: Tables, who: Process, names: FileNames) -> pl.DataFrame:
@@ -139,46 +145,48 @@ def _waiting(tables: Tables, who: Process, names: FileNames) -> pl.DataFrame:
     return waiting_calls(calls, memops, names.names)
 
 
-@dataclass(slots=True)
 class _Walk:
-    """What is gathered on the walk along the operations."""
+    """Goes along the operations of a process and gathers what they say."""
 
-    entries: Entries
-    waits: Waits
-    arrivals: Arrivals
-    counts: dict[str, int] = field(default_factory=lambda: {"kernels": 0, "memops": 0, "kernels_without_launch": 0})
-    categories: list[pl.DataFrame] = field(default_factory=list)
-    talk: list[pl.DataFrame] = field(default_factory=list)
-    copies: list[pl.DataFrame] = field(default_factory=list)
+    def __init__(
+        self, events: Events, cycles: pl.DataFrame, calls: pl.DataFrame, matched: Matched, sink: Sink, tally: Tally
+    ) -> None:
+        """`calls`: see host_waits.waiting_calls. `matched`: of this process alone."""
+        self._events, self._cycles, self._matched, self._sink, self._tally = events, cycles, matched, sink, tally
+        self.entries = Entries(cycles.filter(pl.col("device").is_not_null()), captures(events.spans()))
+        self.waits = Waits(cycles, calls)
+        self.arrivals = Arrivals(matched.last)
+        self.counts = {"kernels": 0, "memops": 0, "kernels_without_launch": 0}
+        self.categories: list[pl.DataFrame] = []
+        self.talk: list[pl.DataFrame] = []
+        self.copies: list[pl.DataFrame] = []
+        self._alone = OneRank(events.collectives()) if matched.transfers is None else None
+        self._sweep, self._of_recorded = Sweep(events.count), Sweep(events.count)
+        for piece in events.by_start():
+            self._take(piece)
 
+    def _take(self, piece: Piece) -> None:
+        kinds = self._events.kinds
+        shapes = piece.kernels.filter(pl.col("name_id").is_in(self._events.talking()))
+        slab = self._sweep.take(with_transfer(piece.ops, self._transfers(piece, shapes)))
+        self.entries.add(slab)
+        self.waits.add(slab)
+        hidden = self._events.hidden_calls.height
+        self.arrivals.add(self._of_recorded.take(recorded(piece.ops)) if hidden else slab)
+        self.categories.append(_categories(piece.kernels, kinds))
+        libraries = kinds.select("file_id", "name_id", "library")
+        self.talk.append(comm_kernels(self._cycles, piece.ops, shapes, piece.collectives, libraries))
+        self.copies.append(copies(self._cycles, piece.memops))
+        _count(self.counts, piece)
 
-def _walk(
-    events: Events, cycles: pl.DataFrame, calls: pl.DataFrame, matched: Matched, sink: Sink, tally: Tally
-) -> _Walk:
-    """Along the operations of a process; `matched`: of this process alone."""
-    placed = cycles.filter(pl.col("device").is_not_null())
-    walk = _Walk(Entries(placed, captures(events.spans())), Waits(cycles, calls), Arrivals(matched.last))
-    alone = OneRank(events.collectives()) if matched.transfers is None else None
-    sweep, of_recorded = Sweep(events.count), Sweep(events.count)
-    talking, libraries = events.talking(), events.kinds.select("file_id", "name_id", "library")
-    for piece in events.by_start():
-        shapes = piece.kernels.filter(pl.col("name_id").is_in(talking))
-        transfers = matched.transfers
-        if alone is not None:
-            members = alone.split(piece.collectives, shapes)
-            sink.add("matched_collectives", shaped(members, "matched_collectives"))
-            tally.add_one_rank(members)
-            transfers = splits(members)
-        ops = with_transfer(piece.ops, transfers)
-        slab = sweep.take(ops)
-        walk.entries.add(slab)
-        walk.waits.add(slab)
-        walk.arrivals.add(of_recorded.take(recorded(ops)) if events.hidden_calls.height else slab)
-        _count(walk.counts, piece)
-        walk.categories.append(_categories(piece.kernels, events.kinds))
-        walk.talk.append(comm_kernels(cycles, piece.ops, shapes, piece.collectives, libraries))
-        walk.copies.append(copies(cycles, piece.memops))
-    return walk
+    def _transfers(self, piece: Piece, shapes: pl.DataFrame) -> pl.DataFrame | None:
+        """What is known of how long allreduces take (ranks.splits)."""
+        if self._alone is None:
+            return self._matched.transfers
+        members = self._alone.split(piece.collectives, shapes)
+        self._sink.add("matched_collectives", shaped(members, "matched_collectives"))
+        self._tally.add_one_rank(members)
+        return splits(members)
 
 
 def _count(counts: dict[str, int], piece: Piece) -> None:
