@@ -28,7 +28,8 @@ SLAB_ROWS = 1 << 16
 
 _SPAN = [*TIMELINE, "start_ns", "end_ns"]
 _KERNELS = [*_SPAN, "stream", "name_id", "correlation", "grid_x", "block_x"]
-_CALLS = [*THREAD, "start_ns", "end_ns", "name_id", "correlation", "is_graph"]
+_SHAPES = [*TIMELINE, "stream", "start_ns", "grid_x", "block_x"]
+_CALLS = [*THREAD, "start_ns", "end_ns", "correlation", "is_graph"]
 _COLLECTIVES = [*_SPAN, "stream", "name_id", "collective", "bytes", "group_name", "group_size"]
 _MEMOPS = [column.name for column in STORED["memops"]]
 
@@ -60,7 +61,7 @@ class Events:
         self._tables, self._only = tables, who.only()
         self.kinds = names.kinds(self._distinct("kernels", "name_id"))
         self.graphs = tables.frame("graphs", only=self._only)
-        self.graph_calls = tables.frame("launches", _CALLS, {**self._only, "is_graph": True})
+        self.graph_calls = tables.frame("launches", [*_CALLS, "name_id"], {**self._only, "is_graph": True})
         whole = timed(self.graphs)
         replayed = _ids([self.graph_calls, whole])
         seen = self._among("kernels", replayed) | self._among("memops", replayed)
@@ -68,7 +69,8 @@ class Events:
         id_known = pl.col("correlation").is_not_null()
         self.hidden_calls = self.graph_calls.filter(id_known & _none_of(replayed[seen]) & _none_of(_ids([whole])))
         self._hidden = pl.DataFrame(schema=OPS)
-        self._stretches = _stretches(self._marks("kernels", "memops", "collectives"))
+        marks = [self._marks(table) for table in ("kernels", "memops", "collectives")]
+        self._stretches = _stretches(max(marks, key=lambda own: sum(rows for _, rows in own)), SLAB_ROWS)
         self.count = len(self._stretches)
         if self.hidden_calls.height:
             self._hidden = hidden_graphs(self.hidden_calls, self.ops())
@@ -84,7 +86,8 @@ class Events:
         collectives = self._tables.frame("collectives", _COLLECTIVES, only)
         replays, hidden = (rows.filter(picked({"start_ns": within})) for rows in (self._replays, self._hidden))
         ids = _ids([kernels, memops, replays])
-        launches = self._tables.frame("launches", _CALLS, {**self._only, "correlation": ids})
+        calls = [name for name in _CALLS if name != "tid"]
+        launches = self._tables.frame("launches", calls, {**self._only, "correlation": ids})
         ops = recorded_ops(kernels, memops, replays, launches, self.kinds, collectives)
         return Piece(pl.concat([ops, hidden]) if hidden.height else ops, kernels, memops, collectives)
 
@@ -104,7 +107,7 @@ class Events:
         only: Only = {**self._only, "start_ns": within}
         found = self._tables.frame("collectives", _COLLECTIVES, only)
         talking = self.talking() if found["bytes"].null_count() else []
-        return found, self._tables.frame("kernels", _KERNELS, {**only, "name_id": talking})
+        return found, self._tables.frame("kernels", _SHAPES, {**only, "name_id": talking})
 
     def talking(self) -> list[int]:
         """Names of the kernels that are communication."""
@@ -114,7 +117,8 @@ class Events:
         """`scopes` (scopes.SCOPES and `row`) slab by slab, each cycle in one, with what they launched; one at least."""
         starts = pl.col("host_start_ns")
         first = pl.when(pl.col("cycle").is_null()).then(starts).otherwise(starts.min().over("cycle"))
-        borders = np.array([stretch.low for stretch in _stretches(self._marks("launches"))[1:]], np.int64)
+        stretches = _stretches(self._marks("launches"), 2 * SLAB_ROWS)  # calls have few columns
+        borders = np.array([stretch.low for stretch in stretches[1:]], np.int64)
         slab = pl.Series("slab", np.searchsorted(borders, scopes.select(first).to_series().to_numpy(), side="right"))
         parts = scopes.with_columns(slab).partition_by("slab", include_key=False) or [scopes]
         return (self._launched(scopes, own) for own in parts)
@@ -137,9 +141,8 @@ class Events:
         parts = [rows.with_columns(pl.lit(name).cast(kind).alias("kind")) for name, rows in kept.items()]
         return pl.concat([*parts, self._hidden.filter(picked(only)).select(*columns, "kind")])
 
-    def _marks(self, *tables: str) -> list[tuple[int, int]]:
-        found = [mark for table in tables for mark in self._tables.marks(table, "start_ns", self._only, SLAB_ROWS)]
-        return sorted(found)
+    def _marks(self, table: str) -> list[tuple[int, int]]:
+        return self._tables.marks(table, "start_ns", self._only, SLAB_ROWS)
 
     def _distinct(self, table: str, column: str) -> pl.Series:
         pieces = [piece.unique() for piece in self._tables.pieces(table, [column], self._only)]
@@ -167,12 +170,12 @@ def _none_of(ids: IntArray) -> pl.Expr:
     return ~known.fill_null(value=False)
 
 
-def _stretches(marks: list[tuple[int, int]]) -> list[Within]:
-    """Stretches of the time axis that hold about SLAB_ROWS rows each, by `marks` (see Tables.marks, sorted)."""
+def _stretches(marks: list[tuple[int, int]], size: int) -> list[Within]:
+    """Stretches of the time axis that hold about `size` rows each, by `marks` (see Tables.marks, sorted)."""
     borders: list[int | None] = [None]
     held = 0
     for start, rows in marks:
-        if held >= SLAB_ROWS and start != borders[-1]:
+        if held >= size and start != borders[-1]:
             borders.append(start)
             held = 0
         held += rows

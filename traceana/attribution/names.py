@@ -19,6 +19,7 @@ class FileNames:
 
     def __init__(self, tables: Tables, file_id: int) -> None:
         self.names = tables.frame("names", only={"file_id": file_id})
+        self._kinds: pl.DataFrame | None = None
         said = self.names.select("file_id", "name_id").hstack(annotate(self.names["name"]))
         engines = said["engine"].drop_nulls().unique().to_list()
         self.engine = str(engines[0]) if len(engines) == 1 else None
@@ -30,6 +31,10 @@ class FileNames:
     def kinds(self, kernels: pl.Series) -> pl.DataFrame:
         """What the names of kernels mean, by id: file_id, name_id, family, category, collective, library."""
         used = self.names.filter(pl.col("name_id").is_in(kernels.implode()))
-        return used.select("file_id", "name_id").hstack(
+        if self._kinds is not None:  # processes of a file run much the same kernels
+            used = used.join(self._kinds, on="name_id", how="anti")
+        new = used.select("file_id", "name_id").hstack(
             classify(used["name"]).select("family", "category", "collective", "library")
         )
+        self._kinds = new if self._kinds is None else pl.concat([self._kinds, new])
+        return self._kinds.filter(pl.col("name_id").is_in(kernels.implode()))
