@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.attribution.late import last_to_arrive, late_ranks
-from traceana.attribution.model import PROCESS, Process
+from traceana.attribution.model import PROCESS, TIMELINE, Process
 from traceana.attribution.names import FileNames
 from traceana.attribution.process import Matched, attribute_process, shaped
 from traceana.attribution.ranks import match_ranks, splits
@@ -56,7 +56,7 @@ def attribute(tables: Tables, sink: Sink) -> None:
     traces = tables.frame("traces")
     if not traces.height:
         return
-    match = match_ranks(tables.frame("collectives", _MATCHED), wall_clock="relative" not in traces["clock"].to_list())
+    match = match_ranks(_comparable(tables), wall_clock="relative" not in traces["clock"].to_list())
     sink.add("matched_collectives", shaped(match.members, "matched_collectives"))
     sink.add("clock_offsets", shaped(match.offsets, "clock_offsets"))
     skew = judge(match.members) if match.members.height else None
@@ -83,6 +83,13 @@ def attribute(tables: Tables, sink: Sink) -> None:
         "notes": notes,
     }
     sink.add("attribution", shaped(pl.DataFrame([row]), "attribution"))
+
+
+def _comparable(tables: Tables) -> pl.DataFrame:
+    """Collectives to match; those of one timeline have no others to be matched with, and may be many."""
+    lanes = [piece.unique() for piece in tables.pieces("collectives", list(TIMELINE))]
+    several = bool(lanes) and pl.concat(lanes).n_unique() > 1
+    return tables.frame("collectives", _MATCHED, None if several else {"file_id": []})
 
 
 def is_current(tables: Tables) -> bool:
