@@ -1,6 +1,7 @@
 """Attribution slab by slab says exactly what it says of all events at once, whatever the slabs: random small traces."""
 
 from pathlib import Path
+from random import Random
 from unittest.mock import patch
 
 import polars as pl
@@ -12,7 +13,8 @@ from polars.testing import assert_frame_equal
 from tests.attribution.builder import Process, tables
 from tests.attribution.planted import verify_cycles
 from traceana.attribution.results import attribute
-from traceana.store.dataset import RunWriter, Tables
+from traceana.store.dataset import RunWriter, Tables, open_run
+from traceana.store.parts import Only
 from traceana.store.tables import ATTRIBUTION_TABLES, BY_RANK
 from traceana_parsers.interface import MemorySink
 
@@ -131,9 +133,33 @@ def test_slabs_change_nothing_of_eight_ranks_that_wait_for_each_other(rows: int)
     assert_slabs_do_not_matter(run_of(*processes), rows)
 
 
-@pytest.mark.parametrize("lag", [0, 5_000, 40_000])
-def test_slabs_read_from_a_store_change_nothing_and_are_never_the_whole(lag: int, tmp_path: Path) -> None:
-    """Row groups of a few rows; the device is behind the host by none, one or many of them."""
+def in_a_store(run: Tables, folder: Path) -> Tables:
+    """The same in row groups of a few rows."""
+    with patch("traceana.store.dataset._ROWS_PER_GROUP", 16), RunWriter(folder) as writer:
+        for name in (*BY_RANK, "traces", "names"):
+            for frame in run.frame(name).iter_slices(16):
+                writer.add(name, frame)
+        writer.flush()
+        writer.commit("r", {})
+    return open_run(str(folder))[0]
+
+
+class Watched(Tables):
+    """Notes how many rows of kernels and of launches each reading is of."""
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__()
+        self._parts = tables._parts
+        self.read: list[int] = []
+
+    def frame(self, table: str, columns: list[str] | None = None, only: Only | None = None) -> pl.DataFrame:
+        found = super().frame(table, columns, only)
+        self.read += [found.height] if table in ("kernels", "launches") else []
+        return found
+
+
+def long_run(lag: int) -> Process:
+    """200 cycles of four kernels, the device `lag` behind the host."""
     process = Process(rank=0)
     for at in range(0, 200_000, 1_000):
         process.range("verify", at, at + 900)
@@ -142,24 +168,26 @@ def test_slabs_read_from_a_store_change_nothing_and_are_never_the_whole(lag: int
             start = at + 50 + 200 * step + lag
             process.kernel(name, start, start + 150 + step, process.call(at + 40 * step, at + 40 * step + 9))
     process.trace()
-    run = run_of(process)
-    with patch("traceana.store.dataset._ROWS_PER_GROUP", 16), RunWriter(tmp_path) as writer:
-        for name in (*BY_RANK, "traces", "names"):
-            for frame in run.frame(name).iter_slices(16):
-                writer.add(name, frame)
-        stored = writer.flush()
-        read: list[int] = []
-        frame = Tables.frame
+    return process
 
-        def watched(self: Tables, table: str, *more, **named) -> pl.DataFrame:  # type: ignore[no-untyped-def]
-            found = frame(self, table, *more, **named)
-            if table in ("kernels", "launches"):
-                read.append(found.height)
-            return found
 
-        at_once = results(stored, 1 << 20)
-        with patch.object(Tables, "frame", watched):
-            in_slabs = results(stored, 100)
-        for name, rows in at_once.items():
-            assert_frame_equal(in_slabs[name], rows, check_exact=True)
-        assert len(read) > 20 and max(read) < 300 < stored.height("kernels")
+@pytest.mark.parametrize("lag", [0, 5_000, 40_000])
+def test_slabs_read_from_a_store_change_nothing_and_are_never_the_whole(lag: int, tmp_path: Path) -> None:
+    """The device is behind the host by no slab, by a part of one, by many."""
+    stored = in_a_store(run_of(long_run(lag)), tmp_path)
+    watched = Watched(stored)
+    found = results(watched, 100)
+    for name, rows in results(stored, 1 << 20).items():
+        assert_frame_equal(found[name], rows, check_exact=True)
+    assert len(watched.read) > 20 and max(watched.read) < 300 < stored.height("kernels")
+
+
+def test_events_in_no_order_are_not_read_again_for_every_slab(tmp_path: Path) -> None:
+    process = long_run(0)
+    for name in ("kernels", "launches"):
+        Random(7).shuffle(process.rows[name])
+    watched = Watched(in_a_store(run_of(process), tmp_path))
+    found = results(watched, 20)
+    for name, rows in results(run_of(long_run(0)), 1 << 20).items():
+        assert_frame_equal(found[name], rows, check_exact=True)
+    assert sum(watched.read) < 20 * watched.height("kernels")

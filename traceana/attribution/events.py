@@ -21,10 +21,12 @@ from traceana.store.tables import STORED
 if TYPE_CHECKING:
     from traceana.attribution.names import FileNames
     from traceana.store.dataset import Tables
-    from traceana.store.parts import Only
+    from traceana.store.parts import Mark, Only
 
 #: rows of a slab, about: fewer take less memory and more time
 SLAB_ROWS = 1 << 16
+#: a table may be read so many times, about
+_READINGS = 8
 
 _SPAN = [*TIMELINE, "start_ns", "end_ns"]
 _KERNELS = [*_SPAN, "stream", "name_id", "correlation", "grid_x", "block_x"]
@@ -69,8 +71,9 @@ class Events:
         id_known = pl.col("correlation").is_not_null()
         self.hidden_calls = self.graph_calls.filter(id_known & _none_of(replayed[seen]) & _none_of(_ids([whole])))
         self._hidden = pl.DataFrame(schema=OPS)
-        marks = [self._marks(table) for table in ("kernels", "memops", "collectives")]
-        self._stretches = _stretches(max(marks, key=lambda own: sum(rows for _, rows in own)), SLAB_ROWS)
+        largest = max(("kernels", "memops", "collectives"), key=self._rows)
+        borders = self._borders(largest, SLAB_ROWS, "launches")
+        self._stretches = [Within(low, below) for low, below in zip([None, *borders], [*borders, None], strict=True)]
         self.count = len(self._stretches)
         if self.hidden_calls.height:
             self._hidden = hidden_graphs(self.hidden_calls, self.ops())
@@ -117,8 +120,7 @@ class Events:
         """`scopes` (scopes.SCOPES and `row`) slab by slab, each cycle in one, with what they launched; one at least."""
         starts = pl.col("host_start_ns")
         first = pl.when(pl.col("cycle").is_null()).then(starts).otherwise(starts.min().over("cycle"))
-        stretches = _stretches(self._marks("launches"), 2 * SLAB_ROWS)  # calls have few columns
-        borders = np.array([stretch.low for stretch in stretches[1:]], np.int64)
+        borders = np.array(self._borders("launches", 2 * SLAB_ROWS, "kernels"), np.int64)  # calls have few columns
         slab = pl.Series("slab", np.searchsorted(borders, scopes.select(first).to_series().to_numpy(), side="right"))
         parts = scopes.with_columns(slab).partition_by("slab", include_key=False) or [scopes]
         return (self._launched(scopes, own) for own in parts)
@@ -141,8 +143,15 @@ class Events:
         parts = [rows.with_columns(pl.lit(name).cast(kind).alias("kind")) for name, rows in kept.items()]
         return pl.concat([*parts, self._hidden.filter(picked(only)).select(*columns, "kind")])
 
-    def _marks(self, table: str) -> list[tuple[int, int]]:
-        return self._tables.marks(table, "start_ns", self._only, SLAB_ROWS)
+    def _borders(self, table: str, size: int, other: str) -> list[int]:
+        """Instants that cut a table into slabs of about `size` rows; each is read with what `other` has of its ids."""
+        by_id = self._tables.marks(other, "correlation", self._only, size)
+        if sum(mark.rows for mark in by_id) > 2 * size and not _borders(by_id, size):
+            size = max(size, self._rows(table) // _READINGS)  # ids in no order: each slab reads all of the other table
+        return _borders(self._tables.marks(table, "start_ns", self._only, size), size)
+
+    def _rows(self, table: str) -> int:
+        return sum(mark.rows for mark in self._tables.marks(table, "start_ns", self._only, SLAB_ROWS))
 
     def _distinct(self, table: str, column: str) -> pl.Series:
         pieces = [piece.unique() for piece in self._tables.pieces(table, [column], self._only)]
@@ -170,13 +179,21 @@ def _none_of(ids: IntArray) -> pl.Expr:
     return ~known.fill_null(value=False)
 
 
-def _stretches(marks: list[tuple[int, int]], size: int) -> list[Within]:
-    """Stretches of the time axis that hold about `size` rows each, by `marks` (see Tables.marks, sorted)."""
-    borders: list[int | None] = [None]
+def _borders(marks: list[Mark], size: int) -> list[int]:
+    """Values that cut rows into slabs of about `size`; none where that would mean to read many rows again and again.
+
+    What lies on both sides of a border is read twice. Rows that are in no order at all are one slab.
+    """
+    low, high, rows = (
+        (np.array(values, np.int64) for values in zip(*marks, strict=True)) if marks else [np.zeros(0)] * 3
+    )
+    ended = np.concatenate(([0], np.cumsum(rows[np.argsort(high, kind="stable")])))
+    across = np.cumsum(rows) - rows - ended[np.searchsorted(np.sort(high), low, side="left")]
+    found: list[int] = []
     held = 0
-    for start, rows in marks:
-        if held >= size and start != borders[-1]:
-            borders.append(start)
+    for start, n, both in zip(low.tolist(), rows.tolist(), across.tolist(), strict=True):
+        if held >= size and both <= size and start not in found[-1:]:
+            found.append(start)
             held = 0
-        held += rows
-    return [Within(low, below) for low, below in zip(borders, [*borders[1:], None], strict=True)]
+        held += n
+    return found

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceana.errors import TraceanaError
-from traceana.store.parts import Only, Part, damage_named, open_parts, picked, release_memory
+from traceana.store.parts import Mark, Only, Part, damage_named, open_parts, picked, release_memory
 from traceana.store.tables import ATTRIBUTION_TABLES, BY_RANK, STORED
 from traceana_parsers.schema import arrow_schema, empty
 
@@ -71,15 +71,16 @@ class Tables:
         for part in self._parts.get(table, []):
             yield from part.frames(columns, only)
 
-    def marks(self, table: str, column: str, only: Only, every: int) -> list[tuple[int, int]]:
-        """How the wanted rows spread over a column of whole numbers: values and, from each on, about how many rows.
+    def marks(self, table: str, column: str, only: Only, every: int) -> list[Mark]:
+        """How the wanted rows spread over a column of whole numbers: parts of them, in order of their least value.
 
-        Of rows on disk one per row group, read off its statistics; of those in memory one per `every` rows.
+        Of rows on disk the parts are row groups, known by their statistics; of those in memory `every` rows in order.
         """
-        found: list[tuple[int, int]] = []
+        found: list[Mark] = []
         for frame in self._frames.get(table, []):
             values = frame.filter(picked(only)).get_column(column).drop_nulls().sort()
-            found += [(value, min(every, len(values) - at * every)) for at, value in enumerate(values[::every])]
+            parts = (values.slice(at, every) for at in range(0, len(values), every))
+            found += [Mark(part[0], part[-1], len(part)) for part in parts]
         for part in self._parts.get(table, []):
             found += part.marks(column, only)
         return sorted(found)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from traceana.errors import TraceanaError
 from traceana.store.tables import STORED
@@ -26,6 +26,14 @@ class Within:
 
     low: int | None = None
     below: int | None = None
+
+
+class Mark(NamedTuple):
+    """Some rows: least and greatest value of a column, and how many they are."""
+
+    low: int
+    high: int
+    rows: int
 
 
 #: column -> the value that wanted rows have (None: null), those they may have, or where they lie
@@ -97,11 +105,11 @@ class Part:
                 read = read.filter(picked(only))
             yield read.select(pl.col(columns))
 
-    def marks(self, column: str, only: Only) -> Iterator[tuple[int, int]]:
-        """For each row group that may hold wanted rows the least value of a column, and the number of its rows."""
+    def marks(self, column: str, only: Only) -> Iterator[Mark]:
+        """The row groups that may hold wanted rows, by their values of a column."""
         for group, (some, bounds) in enumerate(zip(self._held(only), self._bounds(column), strict=True)):
-            if some is not False and bounds is not None and bounds.low is not None:
-                yield bounds.low, int(self._file.metadata.row_group(group).num_rows)
+            if some is not False and bounds is not None and bounds.low is not None and bounds.high is not None:
+                yield Mark(bounds.low, bounds.high, int(self._file.metadata.row_group(group).num_rows))
 
     def _held(self, only: Only) -> list[bool | None]:
         """Whether the rows of each row group are wanted, by its statistics: all, none or (None) perhaps some."""
