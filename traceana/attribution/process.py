@@ -72,6 +72,8 @@ def attribute_process(
         source, provenance = "the periodic pattern of graph launches", "derived"
     cycles, spans = _cycles(events, bounds)
     walk = _Walk(events, cycles, _waiting(tables, who, names), matched.of(who), sink, tally)
+    for _ in map(walk.take, events.by_start()):
+        pass  # a piece has gone before the next is read
     ledger = walk.entries.ledger()
     counts = TraceCounts(
         **asdict(who),
@@ -117,7 +119,7 @@ def _scopes(ranges: pl.DataFrame, names: FileNames) -> tuple[pl.DataFrame, str]:
 def _cycles(events: Events, scopes: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Cycles with their windows (cycles.CYCLES), and what their phases did (phase_table.phase_spans)."""
     scopes = scopes.with_row_index("row")
-    found = [_launched(some) for some in events.by_launch(scopes)]
+    found = list(map(_launched, events.by_launch(scopes)))  # some have gone before the next are read
     on_device, phases = [spans for spans, _ in found], [figures for _, figures in found]
     slabs = map(Sweep(events.count).take, events.spans())
     cycles = with_windows(on_devices(scopes, pl.concat(on_device)), slabs)
@@ -162,10 +164,9 @@ class _Walk:
         self.copies: list[pl.DataFrame] = []
         self._alone = OneRank(events.collectives()) if matched.transfers is None else None
         self._sweep, self._of_recorded = Sweep(events.count), Sweep(events.count)
-        for piece in events.by_start():
-            self._take(piece)
 
-    def _take(self, piece: Piece) -> None:
+    def take(self, piece: Piece) -> None:
+        """Take the next operations."""
         kinds = self._events.kinds
         shapes = piece.kernels.filter(pl.col("name_id").is_in(self._events.talking()))
         slab = self._sweep.take(with_transfer(piece.ops, self._transfers(piece, shapes)))
