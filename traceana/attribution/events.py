@@ -90,7 +90,7 @@ class Events:
         replays, hidden = (rows.filter(picked({"start_ns": within})) for rows in (self._replays, self._hidden))
         ids = _ids([kernels, memops, replays])
         calls = [name for name in _CALLS if name != "tid"]
-        launches = self._tables.frame("launches", calls, {**self._only, "correlation": ids})
+        launches = self._tables.frame("launches", calls, {**self._only, "correlation": _span(ids)})
         ops = recorded_ops(kernels, memops, replays, launches, self.kinds, collectives)
         return Piece(pl.concat([ops, hidden]) if hidden.height else ops, kernels, memops, collectives)
 
@@ -130,7 +130,9 @@ class Events:
         low, high = own.select(starts.min().fill_null(0), ends.max().fill_null(0)).row(0)
         near = scopes.filter((starts <= high) & (ends >= low))
         launches = self._tables.frame("launches", _CALLS, {**self._only, "start_ns": Within(low, high + 1)})
-        return Launched(own, near, launches, self._read([*_SPAN, "correlation"], {"correlation": _ids([launches])}))
+        return Launched(
+            own, near, launches, self._read([*_SPAN, "correlation"], {"correlation": _span(_ids([launches]))})
+        )
 
     def _read(self, columns: list[str], only: Only) -> pl.DataFrame:
         """Some columns of some operations, with their kind."""
@@ -171,6 +173,12 @@ def _ids(frames: Iterable[pl.DataFrame]) -> IntArray:
     ids = pl.concat([frame["correlation"].drop_nulls() for frame in frames])
     found: IntArray = ids.unique().sort().to_numpy()
     return found
+
+
+def _span(ids: IntArray) -> IntArray | Within:
+    """Where these ids lie, if they lie close together: a few rows too many cost less than to look each of them up."""
+    close = len(ids) > 0 and int(ids[-1]) - int(ids[0]) < 4 * len(ids)
+    return Within(int(ids[0]), int(ids[-1]) + 1) if close else ids
 
 
 def _none_of(ids: IntArray) -> pl.Expr:

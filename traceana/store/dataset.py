@@ -192,8 +192,9 @@ class RunWriter:
         schema = arrow_schema(table, STORED)
         if place not in self._writers:
             self._writers[place] = new_file(self._tmp / folder, schema)
-        rows = pl.concat(frames)  # one row group: each costs memory until the file is closed
-        self._writers[place].write_table(rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
+        rows = pl.concat(frames)  # one row group, mostly: each costs memory until the file is closed
+        table_rows = rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
+        self._writers[place].write_table(table_rows, row_group_size=2 * _ROWS_PER_GROUP)
 
     def commit(self, run_id: str, manifest: Mapping[str, object]) -> Path:
         """Make the run visible as `run=<run_id>`, replacing one of the same id. Returns its folder.
