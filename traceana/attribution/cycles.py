@@ -85,8 +85,6 @@ def on_devices(scopes: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
 
 def with_windows(rows: pl.DataFrame, slabs: Iterable[Slab]) -> pl.DataFrame:
     """Cycles, from scopes on devices (see on_devices) and all operations; columns CYCLES."""
-    if not rows.height:
-        return pl.DataFrame(schema=CYCLES)
     rows = _windows(rows, slabs)
     kept = rows.filter(pl.col("phase") != PREFILL)
     return kept.select(pl.col(name).cast(kind) for name, kind in CYCLES.items()).sort(

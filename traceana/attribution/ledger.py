@@ -8,7 +8,6 @@ not taken as the remainder, so that `Ledger.self_check` proves something.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,7 +73,7 @@ def build_ledger(cycles: pl.DataFrame, ops: pl.DataFrame, splits: pl.DataFrame |
 
     Raises LedgerError if it does not add up.
     """
-    entries = Entries(cycles, captures([ops]))
+    entries = Entries(cycles, captures([recorded_spans(ops)]))
     for slab in sweep([with_transfer(ops, splits)]):
         entries.add(slab)
     return entries.ledger()
@@ -244,11 +243,17 @@ def _segments(cycles: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return segments, whole.select(*TIMELINE, "cycle", length)
 
 
-def captures(slabs: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """First start and last end of what was recorded on each timeline, as segments with phase and cycle null."""
-    bounds = pl.col("start_ns").min(), pl.col("end_ns").max()
-    spans = [ops.filter(pl.col("kind") != HIDDEN).group_by(TIMELINE).agg(bounds) for ops in slabs]
-    return pl.concat(spans).group_by(TIMELINE).agg(bounds).sort(TIMELINE).with_columns(
+_CAPTURE = (pl.col("start_ns").min(), pl.col("end_ns").max())
+
+
+def recorded_spans(ops: pl.DataFrame) -> pl.DataFrame:
+    """First start and last end of what was recorded on each timeline, of some operations."""
+    return ops.filter(pl.col("kind") != HIDDEN).group_by(TIMELINE).agg(_CAPTURE)
+
+
+def captures(spans: list[pl.DataFrame]) -> pl.DataFrame:
+    """The whole capture of each timeline as segments, phase and cycle null; `spans`: recorded_spans of all operations."""
+    return pl.concat(spans).group_by(TIMELINE).agg(_CAPTURE).sort(TIMELINE).with_columns(
         pl.lit(None, pl.Int64).alias("cycle"), pl.lit(None, pl.String).alias("phase")
     )  # fmt: skip
 

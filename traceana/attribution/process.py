@@ -17,7 +17,7 @@ from traceana.attribution.events import Events, Launched, Piece
 from traceana.attribution.host_phases import host_phases
 from traceana.attribution.host_waits import Waits, waiting, waiting_calls
 from traceana.attribution.late import Arrivals
-from traceana.attribution.ledger import Entries, captures, with_transfer
+from traceana.attribution.ledger import Entries, captures, recorded_spans, with_transfer
 from traceana.attribution.model import PROCESS, TIMELINE, Process, TraceCounts
 from traceana.attribution.ops import THREAD, recorded
 from traceana.attribution.periods import scopes_of_replays
@@ -25,7 +25,7 @@ from traceana.attribution.phase_table import phase_spans, with_idle_phases
 from traceana.attribution.ranks import splits
 from traceana.attribution.scopes import PREFILL, number_cycles, scopes_by_name, scopes_of_ranges
 from traceana.attribution.skew import OneRank, Tally
-from traceana.attribution.sweep import Sweep
+from traceana.attribution.sweep import Slab, Sweep
 from traceana.store.parts import picked
 from traceana.store.tables import STORED
 from traceana_parsers.schema import polars_schema
@@ -70,11 +70,13 @@ def attribute_process(
     if not numbered.filter(pl.col("phase") != PREFILL).height:
         bounds = scopes_of_replays(events.graph_calls, events.ops, events.graphs)
         source, provenance = "the periodic pattern of graph launches", "derived"
-    cycles, spans = _cycles(events, bounds)
-    walk = _Walk(events, cycles, _waiting(tables, who, names), matched.of(who), sink, tally)
+    cycles, spans, whole = _cycles(events, bounds)
+    entries = Entries(cycles.filter(pl.col("device").is_not_null()), whole)
+    waits = Waits(cycles, _waiting(tables, who, names))
+    walk = _Walk(events, cycles, entries, waits, matched.of(who), sink, tally)
     for _ in map(walk.take, events.by_start()):
         pass  # a piece has gone before the next is read
-    ledger = walk.entries.ledger()
+    ledger = entries.ledger()
     counts = TraceCounts(
         **asdict(who),
         **walk.counts,
@@ -93,7 +95,7 @@ def attribute_process(
         "device_time": ledger.devices,
         "phase_spans": spans,
         "host_phases": host_phases(numbered, tables.frame("collectives", _ON_HOST, {**who.only(), "device": None})),
-        "host_waits": walk.waits.found(),
+        "host_waits": waits.found(),
         "kernel_categories": _sum_of(walk.categories),
         "comm_kernels": added_comm_kernels(walk.talk),
         "cycle_copies": added_copies(walk.copies),
@@ -116,14 +118,19 @@ def _scopes(ranges: pl.DataFrame, names: FileNames) -> tuple[pl.DataFrame, str]:
     return scopes_of_ranges(ranges, names.roles), "the engine's own step annotations"
 
 
-def _cycles(events: Events, scopes: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Cycles with their windows (cycles.CYCLES), and what their phases did (phase_table.phase_spans)."""
+def _cycles(events: Events, scopes: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Cycles with windows (cycles.CYCLES), what their phases did (phase_table.phase_spans), and ledger.captures."""
     scopes = scopes.with_row_index("row")
     found = list(map(_launched, events.by_launch(scopes)))  # some have gone before the next are read
     on_device, phases = [spans for spans, _ in found], [figures for _, figures in found]
-    slabs = map(Sweep(events.count).take, events.spans())
-    cycles = with_windows(on_devices(scopes, pl.concat(on_device)), slabs)
-    return cycles, with_idle_phases(cycles, phases)
+    sweep, whole = Sweep(events.count), []
+
+    def take(ops: pl.DataFrame) -> Slab:
+        whole.append(recorded_spans(ops))
+        return sweep.take(ops)
+
+    cycles = with_windows(on_devices(scopes, pl.concat(on_device)), map(take, events.spans()))
+    return cycles, with_idle_phases(cycles, phases), captures(whole)
 
 
 def _launched(some: Launched) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -151,12 +158,18 @@ class _Walk:
     """Goes along the operations of a process and gathers what they say."""
 
     def __init__(
-        self, events: Events, cycles: pl.DataFrame, calls: pl.DataFrame, matched: Matched, sink: Sink, tally: Tally
+        self,
+        events: Events,
+        cycles: pl.DataFrame,
+        entries: Entries,
+        waits: Waits,
+        matched: Matched,
+        sink: Sink,
+        tally: Tally,
     ) -> None:
-        """`calls`: see host_waits.waiting_calls. `matched`: of this process alone."""
+        """`matched`: of this process alone."""
         self._events, self._cycles, self._matched, self._sink, self._tally = events, cycles, matched, sink, tally
-        self.entries = Entries(cycles.filter(pl.col("device").is_not_null()), captures(events.spans()))
-        self.waits = Waits(cycles, calls)
+        self._entries, self._waits = entries, waits
         self.arrivals = Arrivals(matched.last)
         self.counts = {"kernels": 0, "memops": 0, "kernels_without_launch": 0}
         self.categories: list[pl.DataFrame] = []
@@ -170,8 +183,8 @@ class _Walk:
         kinds = self._events.kinds
         shapes = piece.kernels.filter(pl.col("name_id").is_in(self._events.talking()))
         slab = self._sweep.take(with_transfer(piece.ops, self._transfers(piece, shapes)))
-        self.entries.add(slab)
-        self.waits.add(slab)
+        self._entries.add(slab)
+        self._waits.add(slab)
         hidden = self._events.hidden_calls.height
         self.arrivals.add(self._of_recorded.take(recorded(piece.ops)) if hidden else slab)
         self.categories.append(_categories(piece.kernels, kinds))
