@@ -252,7 +252,7 @@ def recorded_spans(ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def captures(spans: list[pl.DataFrame]) -> pl.DataFrame:
-    """The whole capture of each timeline as segments, phase and cycle null; `spans`: recorded_spans of all operations."""
+    """The whole capture of each timeline as segments, phase and cycle null; `spans`: of recorded_spans."""
     return pl.concat(spans).group_by(TIMELINE).agg(_CAPTURE).sort(TIMELINE).with_columns(
         pl.lit(None, pl.Int64).alias("cycle"), pl.lit(None, pl.String).alias("phase")
     )  # fmt: skip
