@@ -1,4 +1,4 @@
-"""The attribution of a run as tables: made process by process, so that memory is that of the largest process.
+"""The attribution of a run as tables: made process by process, and of each slab by slab.
 
 `ingest` keeps them in the store; they are made anew from the stored events when other code than this made them.
 """

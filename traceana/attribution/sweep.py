@@ -22,12 +22,11 @@ from traceana.attribution.model import TIMELINE
 class Slab:
     """Some operations of some timelines.
 
-    `ops`: those that start here. `around`: the same after those that were taken along. `lanes`: one row per timeline,
-    low_ns and high_ns of the stretch that is settled here. Stretches follow each other without a gap; the first begins
-    at LOWEST, the last ends at HIGHEST. `last`: nothing follows, so that timelines without operations are settled, too.
+    `around`: those that start here, after those that were taken along. `lanes`: one row per timeline, low_ns and
+    high_ns of the stretch that is settled here. Stretches follow each other without a gap; the first begins at LOWEST,
+    the last ends at HIGHEST. `last`: nothing follows, so that timelines without operations are settled, too.
     """
 
-    ops: pl.DataFrame
     around: pl.DataFrame
     lanes: pl.DataFrame
     last: bool
@@ -69,7 +68,7 @@ class Sweep:
         high = pl.max_horizontal(low, "high_ns") if self._left else pl.lit(HIGHEST)
         self._lanes = settled.select(*TIMELINE, low, high.alias("high_ns"))
         self._before = around.filter(pl.Series(kept))
-        return Slab(ops, around, self._lanes, not self._left)
+        return Slab(around, self._lanes, not self._left)
 
 
 def sweep(pieces: Sequence[pl.DataFrame]) -> Iterator[Slab]:
