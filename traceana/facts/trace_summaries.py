@@ -26,7 +26,7 @@ def summed(tables: Tables, where: Locator) -> tuple[TraceSums, ...]:
     )
     if not rows.height:
         return ()
-    timed = {file_id for piece in tables.pieces("kernels", ["file_id"]) for file_id in piece["file_id"].unique()}
+    timed = set(tables.frame("kernels", ["file_id"])["file_id"].unique().to_list())
     found = [
         _capture(part, where.paths[file_id])
         for (file_id,), part in rows.group_by(["file_id"], maintain_order=True)
