@@ -1,17 +1,27 @@
 """A capture's faults: each is named once, with what it hides and a command that can be pasted."""
 
+import polars as pl
+
 from tests.attribution.builder import Process, tables
-from traceana.attribution.capture_quality import count_process, judge_capture
-from traceana.attribution.cycles import cycles_of_scopes
+from traceana.attribution.capture_quality import judge_capture
+from traceana.attribution.late import last_to_arrive
 from traceana.attribution.model import CaptureNote, TraceCounts
 from traceana.attribution.model import Process as Who
-from traceana.attribution.scopes import scopes_by_name
+from traceana.attribution.names import FileNames
+from traceana.attribution.process import Matched, attribute_process
+from traceana.attribution.ranks import MEMBERS
+from traceana.attribution.skew import Tally
+from traceana.store.dataset import Tables
+from traceana_parsers.interface import MemorySink
 
 
 def counted(process: Process) -> TraceCounts:
-    trace = tables(process)
-    cycles = cycles_of_scopes(scopes_by_name(trace.ranges, trace.names), trace.launches, trace.ops)
-    return count_process(Who(process.file_id, process.rank, process.pid), trace.tables, trace.ops, cycles)
+    events, sink = Tables({name: [frame] for name, frame in tables(process).tables.items()}), MemorySink()
+    nobody = Matched(None, last_to_arrive(pl.DataFrame(schema=MEMBERS)))
+    who = Who(process.file_id, process.rank, process.pid)
+    attribute_process(events, who, FileNames(events, process.file_id), nobody, sink, Tally())
+    row = sink.tables["processes"][0].drop("engine", "source", "provenance").row(0, named=True)
+    return TraceCounts(**row)
 
 
 def judged(

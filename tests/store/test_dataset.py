@@ -218,7 +218,7 @@ def test_a_failing_commit_leaves_the_run_before_it(tmp_path: Path, monkeypatch: 
     def fails(_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("traceana.store.dataset._sync", fails)
+    monkeypatch.setattr("traceana.store.dataset.sync", fails)
     with pytest.raises(TraceanaError, match="No space left"):
         write(tmp_path, 2)
     assert open_run(str(tmp_path))[1]["n"] == 1

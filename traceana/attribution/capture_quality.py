@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 
-from traceana.attribution.model import MIN_CYCLES, CaptureNote, Process, TraceCounts
-from traceana.attribution.ops import hidden_launches, recorded
+from traceana.attribution.model import MIN_CYCLES, CaptureNote, TraceCounts
 
 #: what readers write into `traces.notes` when events are missing
 _LOST = re.compile(r"drop|exceed|overflow|lost|could not allocate|incomplete|truncated|cut off", re.IGNORECASE)
@@ -41,38 +40,13 @@ _ANY_START = (
 )
 
 
-def count_process(
-    process: Process, tables: Mapping[str, pl.DataFrame], ops: pl.DataFrame, cycles: pl.DataFrame
-) -> TraceCounts:
-    """What one process of a trace holds.
-
-    Args:
-        tables: its launches, memops and graphs. ops: its operations, see
-            ops.device_ops. cycles: see cycles.CYCLES.
-    """
-    kernels = ops.filter(pl.col("kind") == "kernel")
-    return TraceCounts(
-        process.file_id,
-        process.rank,
-        process.pid,
-        kernels=kernels.height,
-        memops=tables["memops"].height,
-        graph_rows=tables["graphs"].height,
-        launches=tables["launches"].height,
-        graph_launches=int(tables["launches"]["is_graph"].sum()),
-        hidden_graph_launches=hidden_launches(recorded(ops), tables["launches"]).height,
-        kernels_without_launch=kernels["launch_end_ns"].null_count(),
-        cycles=cycles.filter(pl.col("phase") == "cycle")["cycle"].n_unique(),
-    )
-
-
 def judge_capture(
     traces: pl.DataFrame, counts: Sequence[TraceCounts], engine: str | None = None, unmatched: Sequence[str] = ()
 ) -> list[CaptureNote]:
     """Everything wrong with a set of traces of one run, worst first.
 
     Args:
-        traces: the `traces` table. counts: see count_process. engine: sglang or vllm, for the commands. unmatched:
+        traces: the `traces` table. counts: of each process. engine: sglang or vllm, for the commands. unmatched:
             RankMatch.notes.
     """
     tool = traces.get_column("tool").drop_nulls().to_list()

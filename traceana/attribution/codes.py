@@ -19,7 +19,13 @@ _RUN = 4
 
 def column(frame: pl.DataFrame, name: str, missing: int = -1) -> IntArray:
     """A column as int64, nulls replaced. The array may be a view: copy it before writing to it."""
-    return frame.get_column(name).cast(pl.Int64).fill_null(missing).to_numpy()
+    return _whole(frame.get_column(name), missing).to_numpy()
+
+
+def _whole(values: pl.Series, missing: int) -> pl.Series:
+    """As int64 without nulls; what is so already costs nothing."""
+    values = values if values.dtype == pl.Int64 else values.cast(pl.Int64)
+    return values.fill_null(missing) if values.null_count() else values
 
 
 def small_range(rows: int, span: int) -> bool:
@@ -58,10 +64,9 @@ def dense_codes(frames: Sequence[pl.DataFrame], keys: Sequence[str]) -> tuple[li
         parts = [frame.get_column(key) for frame in frames]
         if _same_throughout(parts):
             continue
-        parts = [part.cast(pl.Int64) for part in parts]
         lows = [low for low in (part.min() for part in parts) if isinstance(low, int)]
         null = min(lows, default=0) - 1
-        place, places = densify(np.concatenate([part.fill_null(null).to_numpy() for part in parts]))
+        place, places = densify(np.concatenate([_whole(part, null).to_numpy() for part in parts]))
         code, count = densify(code * places + place) if count > 1 else (place, places)
     return [code[low:high] for low, high in pairwise(borders)], count
 

@@ -68,9 +68,14 @@ def comm_kernels(
     sums = found.group_by(by).agg(
         pl.len().alias("instances"), length.sum().alias("total_ns"), length.min().alias("shortest_ns")
     )
-    return sums.select(pl.col(n).cast(kind) for n, kind in COMM_KERNELS.items()).sort(
-        pl.col("total_ns"), *by, descending=[True, *[False] * len(by)]
-    )
+    return added_comm_kernels([sums.select(pl.col(n).cast(kind) for n, kind in COMM_KERNELS.items())])
+
+
+def added_comm_kernels(parts: list[pl.DataFrame]) -> pl.DataFrame:
+    """What `comm_kernels` gives of all kernels, from what it gives of some of them at a time."""
+    by = [name for name in COMM_KERNELS if name not in ("instances", "total_ns", "shortest_ns")]
+    sums = pl.concat(parts).group_by(by).agg(pl.col("instances", "total_ns").sum(), pl.col("shortest_ns").min())
+    return sums.select(*COMM_KERNELS).sort(pl.col("total_ns"), *by, descending=[True, *[False] * len(by)])
 
 
 def copies(cycles: pl.DataFrame, memops: pl.DataFrame) -> pl.DataFrame:
@@ -84,4 +89,10 @@ def copies(cycles: pl.DataFrame, memops: pl.DataFrame) -> pl.DataFrame:
         (pl.col("end_ns") - pl.col("start_ns")).sum().alias("total_ns"),
         pl.col("bytes").sum(),
     )
-    return sums.select(pl.col(n).cast(kind) for n, kind in COPIES.items()).sort(by)
+    return added_copies([sums.select(pl.col(n).cast(kind) for n, kind in COPIES.items())])
+
+
+def added_copies(parts: list[pl.DataFrame]) -> pl.DataFrame:
+    """What `copies` gives of all memory operations, from what it gives of some of them at a time."""
+    by = [*_PHASE, "kind"]
+    return pl.concat(parts).group_by(by).agg(pl.col("copies", "total_ns", "bytes").sum()).select(*COPIES).sort(by)

@@ -14,6 +14,7 @@ from traceana.attribution.codes import column, dense_codes, rows_by_code
 from traceana.attribution.intervals import IntArray, pieces
 from traceana.attribution.model import PROCESS, TIMELINE
 from traceana.attribution.ops import THREAD
+from traceana.attribution.sweep import Slab, sweep
 from traceana.store.tables import STORED
 from traceana_parsers.schema import polars_schema
 
@@ -35,42 +36,63 @@ def host_waits(cycles: pl.DataFrame, launches: pl.DataFrame, ops: pl.DataFrame, 
         Columns HOST_WAITS, most idle time first: `calls` inside cycles, `cycles` of the timeline, `cycles_waiting` (in
         which such a call left the device idle), `call_ns` in the calls, `idle_ns` of the device after them.
     """
-    whole = cycles.filter((pl.col("phase") == "cycle") & pl.col("window_start_ns").is_not_null())
-    calls = _waiting_calls(launches, ops, names)
-    if not whole.height or not calls.height:
-        return pl.DataFrame(schema=HOST_WAITS)
-    lanes = whole.select(*THREAD, "device").unique()
-    calls = calls.join(lanes, on=THREAD, nulls_equal=True)
-    (mine, theirs, work), count = dense_codes([whole, calls, ops], TIMELINE)
-    cycle, idle = np.full(calls.height, -1, np.int64), np.zeros(calls.height, np.int64)
-    begin, end = column(calls, "start_ns"), column(calls, "end_ns")
-    low, high = column(whole, "window_start_ns"), column(whole, "window_end_ns")
-    busy_from, busy_to = column(ops, "start_ns"), column(ops, "end_ns")
-    lists = (rows_by_code(codes, count) for codes in (mine, theirs, work))
-    for windows, at, on in zip(*lists, strict=True):
-        if not len(windows) or not len(at):
-            continue
-        windows = windows[np.argsort(low[windows], kind="stable")]  # noqa: PLW2901
-        until = _reach(low[windows], high[windows])
-        place = np.searchsorted(low[windows], end[at], side="right") - 1
-        inside = (place >= 0) & (end[at] <= high[windows[np.maximum(place, 0)]])
-        rows, owner = at[inside], windows[place[inside]]
-        cycle[rows] = owner
-        order = on[np.argsort(busy_from[on], kind="stable")]
-        idle[rows] = _idle_after(begin[rows], end[rows], until[place[inside]], busy_from[order], busy_to[order])
-    calls = calls.with_columns(pl.Series("cycle", cycle), pl.Series("idle_ns", idle)).filter(pl.col("cycle") >= 0)
-    key = list(TIMELINE)
-    sums = calls.group_by(*key, "call").agg(
-        pl.len().alias("calls"),
-        pl.col("cycle").filter(pl.col("idle_ns") > 0).n_unique().alias("cycles_waiting"),
-        (pl.col("end_ns") - pl.col("start_ns")).sum().alias("call_ns"),
-        pl.col("idle_ns").sum(),
-    )
-    totals = whole.group_by(key).agg(pl.len().alias("cycles"))
-    sums = sums.join(totals, on=key, nulls_equal=True)
-    return sums.select(pl.col(n).cast(kind) for n, kind in HOST_WAITS.items()).sort(
-        pl.col("idle_ns"), pl.col("call_ns"), descending=True
-    )
+    waits = Waits(cycles, waiting_calls(launches, ops.filter(pl.col("kind") == "memop"), names))
+    for slab in sweep([ops]):
+        waits.add(slab)
+    return waits.found()
+
+
+class Waits:
+    """`host_waits` in the making."""
+
+    def __init__(self, cycles: pl.DataFrame, calls: pl.DataFrame) -> None:
+        """`calls`: see waiting_calls."""
+        whole = cycles.filter((pl.col("phase") == "cycle") & pl.col("window_start_ns").is_not_null())
+        self._whole = whole.sort("window_start_ns", maintain_order=True)
+        self._calls = calls.join(whole.select(*THREAD, "device").unique(), on=THREAD, nulls_equal=True)
+        self._begin, self._end = column(self._calls, "start_ns"), column(self._calls, "end_ns")
+        self._cycle, self._until = self._places()
+        self._idle = np.zeros(self._calls.height, np.int64)
+
+    def _places(self) -> tuple[IntArray, IntArray]:
+        """The cycle in which each call ends (-1: none), and how far idle time after it may reach."""
+        cycle, until = np.full(self._calls.height, -1, np.int64), np.zeros(self._calls.height, np.int64)
+        low, high = column(self._whole, "window_start_ns"), column(self._whole, "window_end_ns")
+        (mine, theirs), count = dense_codes([self._whole, self._calls], TIMELINE)
+        for windows, at in zip(rows_by_code(mine, count), rows_by_code(theirs, count), strict=True):
+            if not len(windows) or not len(at):
+                continue
+            place = np.searchsorted(low[windows], self._end[at], side="right") - 1
+            inside = (place >= 0) & (self._end[at] <= high[windows[np.maximum(place, 0)]])
+            rows, place = at[inside], place[inside]
+            cycle[rows], until[rows] = windows[place], _reach(low[windows], high[windows])[place]
+        return cycle, until
+
+    def add(self, slab: Slab) -> None:
+        """Take the next operations."""
+        low, high = slab.stretch(self._calls)
+        due = (self._cycle >= 0) & (low <= self._end) & (self._end < high)
+        busy_from, busy_to = column(slab.around, "start_ns"), column(slab.around, "end_ns")
+        for of_lane, order in slab.by_timeline(self._calls):
+            at = of_lane[due[of_lane]]
+            begin, end, until = self._begin[at], self._end[at], self._until[at]
+            self._idle[at] = _idle_after(begin, end, until, busy_from[order], busy_to[order])
+
+    def found(self) -> pl.DataFrame:
+        """Columns HOST_WAITS."""
+        key = list(TIMELINE)
+        calls = self._calls.with_columns(pl.Series("cycle", self._cycle), pl.Series("idle_ns", self._idle))
+        sums = calls.filter(pl.col("cycle") >= 0).group_by(*key, "call").agg(
+            pl.len().alias("calls"),
+            pl.col("cycle").filter(pl.col("idle_ns") > 0).n_unique().alias("cycles_waiting"),
+            (pl.col("end_ns") - pl.col("start_ns")).sum().alias("call_ns"),
+            pl.col("idle_ns").sum(),
+        )  # fmt: skip
+        totals = self._whole.group_by(key).agg(pl.len().alias("cycles"))
+        sums = sums.join(totals, on=key, nulls_equal=True)
+        return sums.select(pl.col(n).cast(kind) for n, kind in HOST_WAITS.items()).sort(
+            pl.col("idle_ns"), pl.col("call_ns"), descending=True
+        )
 
 
 def _reach(low: IntArray, high: IntArray) -> IntArray:
@@ -80,17 +102,21 @@ def _reach(low: IntArray, high: IntArray) -> IntArray:
     return reach
 
 
-def _waiting_calls(launches: pl.DataFrame, ops: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+def waiting(names: pl.DataFrame) -> pl.DataFrame:
+    """Those of `names` that are of calls which may wait."""
+    return names.filter(pl.col("name").str.contains(f"{_WAITS}|{_COPIES}"))
+
+
+def waiting_calls(launches: pl.DataFrame, memops: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """Calls that waited: file_id, rank, pid, tid, start_ns, end_ns, call. A copy waited if the call outlasted it."""
     key = ["file_id", "name_id"]
-    wanted = names.filter(pl.col("name").str.contains(f"{_WAITS}|{_COPIES}"))
-    calls = launches.join(wanted.select(*key, pl.col("name").alias("call")), on=key)
+    calls = launches.join(waiting(names).select(*key, pl.col("name").alias("call")), on=key)
     always = pl.col("call").str.contains(_WAITS)
     copies = calls.filter(~always)
     if copies.height:
         same = [*PROCESS, "correlation"]
-        moved = ops.filter((pl.col("kind") == "memop") & pl.col("correlation").is_not_null())
-        moved = moved.select(*same, pl.col("end_ns").alias("moved")).unique(same, keep="last")
+        moved = memops.filter(pl.col("correlation").is_not_null()).select(*same, pl.col("end_ns").alias("moved"))
+        moved = moved.unique(same, keep="last")
         copies = copies.join(moved, on=same, nulls_equal=True).filter(pl.col("end_ns") >= pl.col("moved"))
     columns = [*THREAD, "start_ns", "end_ns", "call"]
     return pl.concat([calls.filter(always).select(columns), copies.select(columns)])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from traceana.attribution.codes import column, dense_codes, rows_by_code
+from traceana.attribution.codes import column
 from traceana.attribution.intervals import LOWEST, IntArray
 from traceana.attribution.model import BACK_TO_BACK_NS, TIMELINE
 from traceana.attribution.ops import recorded
+from traceana.attribution.sweep import Slab, sweep
 
 _INSTANCE = ("group", "collective", "ordinal")
 LATE: dict[str, pl.DataType] = {
@@ -43,40 +44,56 @@ def late_arrivals(rows: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
     `start` (the trace begins there). Null where no device work was traced. `gap_ns` is the idle time before it.
     Columns: LATE.
     """
-    ops = recorded(ops)
-    (mine, theirs), count = dense_codes([rows, ops], TIMELINE)
-    start, end, name = (column(ops, n) for n in ("start_ns", "end_ns", "name_id"))
-    launched = column(ops, "launch_end_ns", LOWEST)
-    arrival = column(rows, "start_ns")
-    before = np.full(rows.height, "", dtype="U10")
-    names, gap = np.full(rows.height, -1, np.int64), np.zeros(rows.height, np.int64)
-    for at, on in zip(rows_by_code(mine, count), rows_by_code(theirs, count), strict=True):
-        if not len(at) or not len(on):
-            continue
-        order = on[np.argsort(start[on], kind="stable")]
-        last = _ended_last(end[order])
-        here = np.searchsorted(start[order], arrival[at], side="left")
-        some = here > 0
-        prior = order[last[np.maximum(here - 1, 0)]]
-        idle = np.where(some, np.maximum(arrival[at] - end[prior], 0), 0)
-        own = order[np.minimum(here, len(order) - 1)]  # the collective itself, or what starts with it
-        late_call = np.clip(launched[own], end[prior], arrival[at]) - end[prior]
-        kind = np.where(idle <= BACK_TO_BACK_NS, "busy", np.where(2 * late_call > idle, "launch_gap", "idle"))
-        before[at] = np.where(some, kind, "start")
-        names[at] = np.where(some & (kind == "busy"), name[prior], -1)
-        gap[at] = idle
-    known, how = pl.col("before_name_id"), pl.col("before")
-    return (
-        rows.with_columns(
-            pl.Series("before", before.tolist(), pl.String),
-            pl.Series("before_name_id", names),
-            pl.Series("gap_ns", gap),
+    arrivals = Arrivals(rows)
+    for slab in sweep([recorded(ops)]):
+        arrivals.add(slab)
+    return arrivals.found()
+
+
+class Arrivals:
+    """`late_arrivals` in the making."""
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        self._rows = rows
+        self._at = column(rows, "start_ns")
+        self._before = np.full(rows.height, "", dtype="U10")
+        self._names, self._gap = np.full(rows.height, -1, np.int64), np.zeros(rows.height, np.int64)
+
+    def add(self, slab: Slab) -> None:
+        """Take the next operations, all of them recorded."""
+        low, high = slab.stretch(self._rows)
+        due = (low < self._at) & (self._at <= high)
+        start, end, name = (column(slab.around, n) for n in ("start_ns", "end_ns", "name_id"))
+        launched = column(slab.around, "launch_end_ns", LOWEST)
+        for of_lane, order in slab.by_timeline(self._rows):
+            at = of_lane[due[of_lane]]
+            arrival = self._at[at]
+            last = _ended_last(end[order])
+            here = np.searchsorted(start[order], arrival, side="left")
+            some = here > 0
+            prior = order[last[np.maximum(here - 1, 0)]]
+            idle = np.where(some, np.maximum(arrival - end[prior], 0), 0)
+            own = order[np.minimum(here, len(order) - 1)]  # the collective itself, or what starts with it
+            late_call = np.clip(launched[own], end[prior], arrival) - end[prior]
+            kind = np.where(idle <= BACK_TO_BACK_NS, "busy", np.where(2 * late_call > idle, "launch_gap", "idle"))
+            self._before[at] = np.where(some, kind, "start")
+            self._names[at] = np.where(some & (kind == "busy"), name[prior], -1)
+            self._gap[at] = idle
+
+    def found(self) -> pl.DataFrame:
+        """Columns LATE, a row per arrival."""
+        known, how = pl.col("before_name_id"), pl.col("before")
+        return (
+            self._rows.with_columns(
+                pl.Series("before", self._before.tolist(), pl.String),
+                pl.Series("before_name_id", self._names),
+                pl.Series("gap_ns", self._gap),
+            )
+            .with_columns(
+                pl.when(known >= 0).then(known).alias("before_name_id"), pl.when(how != "").then(how).alias("before")
+            )
+            .select(pl.col(n).cast(kind) for n, kind in LATE.items())
         )
-        .with_columns(
-            pl.when(known >= 0).then(known).alias("before_name_id"), pl.when(how != "").then(how).alias("before")
-        )
-        .select(pl.col(n).cast(kind) for n, kind in LATE.items())
-    )
 
 
 def _ended_last(ends: IntArray) -> IntArray:

@@ -27,6 +27,7 @@ from traceana.attribution.intervals import (
 from traceana.attribution.model import BESIDE, BUCKETS, TIMELINE, Ledger
 from traceana.attribution.nesting import Nesting, innermost, nest
 from traceana.attribution.ops import HIDDEN
+from traceana.attribution.sweep import Slab, sweep
 
 #: classes of work in the order in which they claim a nanosecond, and the bucket of each. Visible compute first; then a
 #: graph replay whose kernels are not known (it may be compute: nothing under it is proven exposed); then communication,
@@ -45,6 +46,7 @@ _CLASS = {name: at for at, (name, _) in enumerate(_CLAIMS)}
 _ALLREDUCE = ("transfer", "unsplit", "wait")
 #: what names one kernel for the join with its split
 _KERNEL = (*TIMELINE, "stream", "start_ns")
+_REDUCES = ((pl.col("family") == "communication") & (pl.col("collective") == "all_reduce")).fill_null(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +73,49 @@ def build_ledger(cycles: pl.DataFrame, ops: pl.DataFrame, splits: pl.DataFrame |
 
     Raises LedgerError if it does not add up.
     """
-    segments, windows = _segments(cycles)
-    segments = pl.concat([segments, _captures(ops)])
-    (mine, theirs), count = dense_codes([segments, ops], TIMELINE)
-    start, end = column(segments, "start_ns"), column(segments, "end_ns")
-    values = {name: np.zeros(segments.height, np.int64) for name in (*BUCKETS, *BESIDE)}
-    work, row = _classified(ops, splits)
-    for at, on in zip(rows_by_code(mine, count), rows_by_code(theirs[row], count), strict=True):
-        if not len(at):
-            continue
-        own = work.taken(on[np.argsort(work.start[on], kind="stable")])
-        for name, found in _buckets(own, start[at], end[at]).items():
-            values[name][at] = found
-    rows = segments.with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("window_ns")).with_columns(
-        pl.Series(name, found) for name, found in values.items()
-    )
-    key = [*TIMELINE, "cycle", "phase"]
-    whole = pl.col("phase").is_null()
-    sums = rows.filter(~whole).group_by(key).agg(pl.col("window_ns", *BUCKETS, *BESIDE).sum()).sort(key)
-    devices = rows.filter(whole).select(*TIMELINE, "start_ns", "window_ns", *BUCKETS, *BESIDE)
-    ledger = Ledger(sums, windows, devices)
-    ledger.self_check()
-    return ledger
+    entries = Entries(cycles, captures([recorded_spans(ops)]))
+    for slab in sweep([with_transfer(ops, splits)]):
+        entries.add(slab)
+    return entries.ledger()
+
+
+class Entries:
+    """The ledger in the making: sums of each stretch of time that belongs to one phase or to the whole capture."""
+
+    def __init__(self, cycles: pl.DataFrame, spans: pl.DataFrame) -> None:
+        """`spans`: see captures."""
+        segments, self._windows = _segments(cycles)
+        self._rows = pl.concat([segments, spans.select(segments.columns)])
+        self._start, self._end = column(self._rows, "start_ns"), column(self._rows, "end_ns")
+        self._values = {name: np.zeros(self._rows.height, np.int64) for name in (*BUCKETS, *BESIDE)}
+
+    def add(self, slab: Slab) -> None:
+        """Take the next operations, with their transfer_ns (see with_transfer)."""
+        low, high = slab.stretch(self._rows)
+        start, end = np.maximum(self._start, low), np.minimum(self._end, high)
+        some = np.flatnonzero(end > start)
+        start, end = start[some], end[some]
+        work, row = _classified(slab.around)
+        (mine, theirs), count = dense_codes([self._rows[some], slab.around], TIMELINE)
+        for at, on in zip(rows_by_code(mine, count), rows_by_code(theirs[row], count), strict=True):
+            if not len(at):
+                continue
+            own = work.taken(on[np.argsort(work.start[on], kind="stable")])
+            for name, found in _buckets(own, start[at], end[at]).items():
+                self._values[name][some[at]] += found
+
+    def ledger(self) -> Ledger:
+        """All sums. Raises LedgerError if they do not add up."""
+        rows = self._rows.with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("window_ns")).with_columns(
+            pl.Series(name, found) for name, found in self._values.items()
+        )
+        key = [*TIMELINE, "cycle", "phase"]
+        whole = pl.col("phase").is_null()
+        sums = rows.filter(~whole).group_by(key).agg(pl.col("window_ns", *BUCKETS, *BESIDE).sum()).sort(key)
+        devices = rows.filter(whole).select(*TIMELINE, "start_ns", "window_ns", *BUCKETS, *BESIDE)
+        ledger = Ledger(sums, self._windows, devices)
+        ledger.self_check()
+        return ledger
 
 
 def _buckets(work: _Work, start: IntArray, end: IntArray) -> dict[str, IntArray]:
@@ -152,34 +175,44 @@ def _non_empty(start: IntArray, end: IntArray) -> Intervals:
     return start[keep], end[keep]
 
 
-def _classified(ops: pl.DataFrame, splits: pl.DataFrame | None) -> tuple[_Work, IntArray]:
+def with_transfer(ops: pl.DataFrame, splits: pl.DataFrame | None) -> pl.DataFrame:
+    """`ops` with transfer_ns; null for all but the allreduces whose split is known."""
+    if splits is None or not splits.height:
+        return ops.with_columns(pl.lit(None, pl.Int64).alias("transfer_ns"))
+    times = ops.select(pl.col("start_ns").min().alias("low"), pl.col("start_ns").max().alias("high")).row(0)
+    own = splits.filter(pl.col("start_ns").is_between(*times)).unique(_KERNEL, keep="first")
+    own = own.select(*(pl.col(n).cast(ops.schema[n]) for n in _KERNEL), "transfer_ns")
+    reduces = np.flatnonzero(ops.select(_REDUCES.alias("reduces"))["reduces"].to_numpy())
+    joined = ops.select(_KERNEL)[reduces].join(own, on=_KERNEL, how="left", nulls_equal=True, maintain_order="left")
+    known = joined["transfer_ns"].is_not_null().to_numpy()
+    found = np.full(ops.height, -1, np.int64)
+    found[reduces[known]] = np.maximum(column(joined, "transfer_ns")[known], 0)
+    transfer = pl.Series("transfer_ns", found)
+    return ops.with_columns(pl.when(transfer >= 0).then(transfer).alias("transfer_ns"))
+
+
+def _classified(ops: pl.DataFrame) -> tuple[_Work, IntArray]:
     """Operations with their class, and the row of `ops` of each.
 
     An allreduce whose split is known becomes a wait and, after it, a transfer.
     """
     family, kind = pl.col("family"), pl.col("kind")
-    allreduce = ((family == "communication") & (pl.col("collective") == "all_reduce")).fill_null(False)
     code = (
         pl.when(kind == HIDDEN).then(_CLASS["hidden"])
         .when(kind == "graph").then(_CLASS["graph"])
         .when(family == "copy").then(_CLASS["copy"])
-        .when(allreduce).then(_CLASS["unsplit"])
+        .when(_REDUCES).then(_CLASS["unsplit"])
         .when(family == "communication").then(_CLASS["other_comm"])
         .otherwise(_CLASS["compute"])
     )  # fmt: skip
-    found = ops.select(code.cast(pl.Int64).alias("class"), allreduce.alias("reduces"))
+    kinds = ops.select(code.cast(pl.Int64).alias("class"))["class"].to_numpy()
     start, end, launched = column(ops, "start_ns"), column(ops, "end_ns"), column(ops, "launch_end_ns", LOWEST)
     every = np.arange(ops.height)
-    work = _Work(start, end, found["class"].to_numpy(), launched)
-    if splits is None or not splits.height:
-        return work, every
-    own = splits.select(*(pl.col(n).cast(ops.schema[n]) for n in _KERNEL), "transfer_ns").unique(_KERNEL, keep="first")
-    reduces = np.flatnonzero(found["reduces"].to_numpy())
-    joined = ops.select(_KERNEL)[reduces].join(own, on=_KERNEL, how="left", nulls_equal=True, maintain_order="left")
-    known = joined["transfer_ns"].is_not_null().to_numpy()
-    split = reduces[known]
-    turn = np.clip(end[split] - column(joined, "transfer_ns")[known], start[split], end[split])
-    kinds, starts = work.kind.copy(), start.copy()
+    split = np.flatnonzero(ops.get_column("transfer_ns").is_not_null().to_numpy())
+    if not len(split):
+        return _Work(start, end, kinds, launched), every
+    turn = np.clip(end[split] - column(ops, "transfer_ns")[split], start[split], end[split])
+    kinds, starts = kinds.copy(), start.copy()
     kinds[split], starts[split] = _CLASS["transfer"], turn
     both = _Work(
         np.concatenate((starts, start[split])),
@@ -210,13 +243,19 @@ def _segments(cycles: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return segments, whole.select(*TIMELINE, "cycle", length)
 
 
-def _captures(ops: pl.DataFrame) -> pl.DataFrame:
-    """The whole capture of each timeline in the shape of segments, phase and cycle null."""
-    spans = ops.filter(pl.col("kind") != HIDDEN).group_by(TIMELINE).agg(
-        pl.lit(None, pl.Int64).alias("cycle"), pl.lit(None, pl.String).alias("phase"),
-        pl.col("start_ns").min(), pl.col("end_ns").max(),
+_CAPTURE = (pl.col("start_ns").min(), pl.col("end_ns").max())
+
+
+def recorded_spans(ops: pl.DataFrame) -> pl.DataFrame:
+    """First start and last end of what was recorded on each timeline, of some operations."""
+    return ops.filter(pl.col("kind") != HIDDEN).group_by(TIMELINE).agg(_CAPTURE)
+
+
+def captures(spans: list[pl.DataFrame]) -> pl.DataFrame:
+    """The whole capture of each timeline as segments, phase and cycle null; `spans`: of recorded_spans."""
+    return pl.concat(spans).group_by(TIMELINE).agg(_CAPTURE).sort(TIMELINE).with_columns(
+        pl.lit(None, pl.Int64).alias("cycle"), pl.lit(None, pl.String).alias("phase")
     )  # fmt: skip
-    return spans.sort(TIMELINE)
 
 
 def _nest(rows: pl.DataFrame, lane: IntArray) -> Nesting:

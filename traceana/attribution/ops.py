@@ -6,6 +6,8 @@ nothing was recorded becomes a `hidden_graph` operation: the device was doing so
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import polars as pl
 
@@ -18,7 +20,8 @@ THREAD = (*PROCESS, "tid")
 RECORDED = ("kernel", "memop", "graph")
 HIDDEN = "hidden_graph"
 
-_SCHEMA: dict[str, pl.DataType] = {
+#: columns of operations; see device_ops
+OPS: dict[str, pl.DataType] = {
     "file_id": pl.Int32(),
     "rank": pl.Int32(),
     "pid": pl.Int64(),
@@ -104,25 +107,40 @@ def device_ops(
         hidden_graph), family (compute, communication, copy or unknown), collective, launch_start_ns, launch_end_ns
         (null without a launch record), in_graph (replayed by a graph launch).
     """
+    inside = pl.concat([_with_keys_of(part, timed(graphs)) for part in (kernels, memops)])
+    replays = timed(graphs).join(inside, on=[*PROCESS, "correlation"], how="anti", nulls_equal=True)
+    found = recorded_ops(kernels, memops, replays, launches, kinds, collectives)
+    hidden = hidden_graphs(hidden_launches(found, launches), [found])
+    return pl.concat([found, hidden]) if hidden.height else found
+
+
+def timed(graphs: pl.DataFrame) -> pl.DataFrame:
+    """Graph replays whose time was recorded: the others start and end at once."""
+    return graphs.filter(pl.col("end_ns") > pl.col("start_ns"))
+
+
+def recorded_ops(
+    kernels: pl.DataFrame,
+    memops: pl.DataFrame,
+    replays: pl.DataFrame,
+    launches: pl.DataFrame,
+    kinds: pl.DataFrame,
+    collectives: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """As `device_ops`, without the replays that left no trace; `replays`: timed rows of `graphs` without any kernel."""
     kernel_ops = kernels.with_columns(pl.lit("kernel").alias("kind"), *_meaning(kernels, kinds))
     kernel_ops = _told_by_trace(kernel_ops, collectives)
     memory_ops = memops.with_columns(
         pl.lit("memop").alias("kind"), pl.lit("copy").alias("family"), pl.lit(None, pl.String).alias("collective")
     )
-    key = [*PROCESS, "correlation"]
-    timed = graphs.filter(pl.col("end_ns") > pl.col("start_ns"))  # start = end: the replay was not timed
-    inside = pl.concat([_with_keys_of(part, timed) for part in (kernels, memops)])
-    replays = timed.join(inside, on=key, how="anti", nulls_equal=True)
     graph_ops = replays.with_columns(
         pl.lit("graph").alias("kind"), pl.lit("unknown").alias("family"), pl.lit(None, pl.String).alias("collective")
     )
-    wanted = [name for name in _SCHEMA if name not in ("launch_start_ns", "launch_end_ns", "in_graph")]
+    wanted = [name for name in OPS if name not in ("launch_start_ns", "launch_end_ns", "in_graph")]
     parts = [
-        part.select(pl.col(name).cast(_SCHEMA[name]) for name in wanted) for part in (kernel_ops, memory_ops, graph_ops)
+        part.select(pl.col(name).cast(OPS[name]) for name in wanted) for part in (kernel_ops, memory_ops, graph_ops)
     ]
-    linked = _with_launch(pl.concat(parts, rechunk=True), launches)
-    hidden = hidden_graphs(linked, launches)
-    return pl.concat([linked, hidden]) if hidden.height else linked
+    return _with_launch(pl.concat(parts, rechunk=True), launches)
 
 
 def _meaning(kernels: pl.DataFrame, kinds: pl.DataFrame) -> list[pl.Series]:
@@ -134,7 +152,7 @@ def _meaning(kernels: pl.DataFrame, kinds: pl.DataFrame) -> list[pl.Series]:
         {"family": ["compute"], "collective": [None]}, {"family": pl.String, "collective": pl.String}
     )
     known = pl.concat([kinds.select("family", "collective"), unknown])
-    return [known["family"].cast(_SCHEMA["family"]).gather(place[mine]), known["collective"].gather(place[mine])]
+    return [known["family"].cast(OPS["family"]).gather(place[mine]), known["collective"].gather(place[mine])]
 
 
 def _told_by_trace(ops: pl.DataFrame, collectives: pl.DataFrame | None) -> pl.DataFrame:
@@ -167,7 +185,7 @@ def _with_launch(ops: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
     replayed = taken("is_graph").fill_null(0) == 1
     return ops.with_columns(
         taken("start_ns").alias("launch_start_ns"), taken("end_ns").alias("launch_end_ns"), replayed.alias("in_graph")
-    ).select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items())
+    ).select(pl.col(name).cast(kind) for name, kind in OPS.items())
 
 
 def hidden_launches(ops: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
@@ -183,37 +201,47 @@ def _with_keys_of(rows: pl.DataFrame, few: pl.DataFrame) -> pl.DataFrame:
     return rows.join(few.select(key).unique(), on=key, how="semi", nulls_equal=True).unique()
 
 
-def hidden_graphs(ops: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
-    """A `hidden_graph` operation per hidden launch and device of its process, in the shape of `ops`.
+def hidden_graphs(calls: pl.DataFrame, slabs: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """A `hidden_graph` operation per hidden launch (`calls`) and device of its process, in the shape of `ops`.
 
     It lasts from the launch to the start of the first operation that was launched later: the stream runs in order, so
-    the replay is over by then. After the last one the end of the trace's own operations bounds it.
+    the replay is over by then. After the last one the end of the trace's own operations bounds it. `slabs`: all
+    recorded operations, each in one of them.
     """
-    calls = hidden_launches(ops, launches)
     if not calls.height:
-        return ops.clear()
-    devices = ops.filter(pl.col("launch_start_ns").is_not_null()).select(*PROCESS, "device").unique()
-    if not devices.height:  # nothing visible at all: one device of each process is a guess nobody needs
-        return ops.clear()
-    spread = calls.join(devices, on=PROCESS, nulls_equal=True).with_columns(
-        pl.lit("hidden_graph").alias("kind"), pl.lit("unknown").alias("family"),
-        pl.lit(None, pl.String).alias("collective"), pl.lit(None, pl.Int64).alias("stream"),
-        pl.col("start_ns").alias("launch_start_ns"), pl.col("end_ns").alias("launch_end_ns"),
-        pl.lit(True).alias("in_graph"),
+        return pl.DataFrame(schema=OPS)
+    calls = calls.with_row_index("call")
+    following = pl.concat([_following(calls, ops) for ops in slabs]).group_by("call", "device").agg(
+        pl.col("visible").any(), pl.col("next_ns").min(), pl.col("last_ns").max()
     )  # fmt: skip
+    # where nothing is visible at all, one device of each process is a guess nobody needs
+    spread = calls.join(following.filter("visible"), on="call").sort("device", "call")
+    start, until = pl.col("start_ns"), pl.coalesce("next_ns", pl.max_horizontal("last_ns", "ends_ns"))
+    return spread.with_columns(pl.col("end_ns").max().over(TIMELINE).alias("ends_ns")).with_columns(
+        pl.lit(HIDDEN).alias("kind"), pl.lit("unknown").alias("family"), pl.lit(None, pl.String).alias("collective"),
+        pl.lit(None, pl.Int64).alias("stream"), start.alias("launch_start_ns"),
+        pl.col("end_ns").alias("launch_end_ns"), pl.lit(value=True).alias("in_graph"),
+        pl.when(until >= start).then(until).otherwise("end_ns").alias("end_ns"),
+    ).select(pl.col(n).cast(kind) for n, kind in OPS.items())  # fmt: skip
+
+
+def _following(calls: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
+    """Per call and device of its process: the first start among operations launched later (next_ns), the last end, and
+    whether any has a launch (visible).
+    """
+    devices = ops.group_by(TIMELINE).agg(
+        pl.col("end_ns").max().alias("last_ns"), pl.col("launch_start_ns").is_not_null().any().alias("visible")
+    )
+    spread = calls.select("call", *PROCESS, "start_ns").join(devices, on=PROCESS, nulls_equal=True)
     (mine, theirs), count = dense_codes([ops, spread], TIMELINE)
-    launched, starts, ends = column(ops, "launch_start_ns", HIGHEST), column(ops, "start_ns"), column(ops, "end_ns")
-    until = column(spread, "end_ns").copy()
-    calls_start = column(spread, "launch_start_ns")
-    pairs = zip(rows_by_code(mine, count), rows_by_code(theirs, count), strict=True)
-    for rows, wanted in pairs:
-        if not len(rows) or not len(wanted):
-            continue
+    launched, starts = column(ops, "launch_start_ns", HIGHEST), column(ops, "start_ns")
+    calls_start, found = column(spread, "start_ns"), np.full(spread.height, HIGHEST, np.int64)
+    for rows, wanted in zip(rows_by_code(mine, count), rows_by_code(theirs, count), strict=True):
         known = rows[launched[rows] < HIGHEST]
         order = known[np.argsort(launched[known], kind="stable")]
-        next_start = np.minimum.accumulate(starts[order][::-1])[::-1]
-        at = np.searchsorted(launched[order], calls_start[wanted], side="right")
-        last = max(int(ends[rows].max()), int(until[wanted].max()))
-        found = np.concatenate((next_start, [last]))[at]
-        until[wanted] = np.where(found >= calls_start[wanted], found, until[wanted])
-    return spread.with_columns(pl.Series("end_ns", until)).select(pl.col(n).cast(kind) for n, kind in _SCHEMA.items())
+        next_start = np.concatenate((np.minimum.accumulate(starts[order][::-1])[::-1], [HIGHEST]))
+        found[wanted] = next_start[np.searchsorted(launched[order], calls_start[wanted], side="right")]
+    following = pl.Series("next_ns", found)
+    return spread.select("call", "device", "visible", "last_ns").with_columns(
+        pl.when(following < HIGHEST).then(following).alias("next_ns")
+    )

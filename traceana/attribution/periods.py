@@ -7,6 +7,8 @@ thread's replays repeats after p of them, p replays are a cycle. The one that ta
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 import polars as pl
 
@@ -15,6 +17,9 @@ from traceana.attribution.intervals import IntArray
 from traceana.attribution.model import PERIOD_MATCH, PROCESS, REPLAY_SHARE
 from traceana.attribution.ops import HIDDEN, THREAD
 from traceana.attribution.scopes import SCOPES
+
+#: begins to give operations, slab after slab in order of start
+Slabs = Callable[[], Iterable[pl.DataFrame]]
 
 #: the longest period looked for: a piecewise graph replays one piece per layer
 _MAX_PERIOD = 512
@@ -28,24 +33,29 @@ _MIN_ROUNDS = 5
 _SAME_MATCH = 0.005
 
 
-def scopes_of_replays(launches: pl.DataFrame, ops: pl.DataFrame, graphs: pl.DataFrame) -> pl.DataFrame:
+def scopes_of_replays(launches: pl.DataFrame, slabs: Slabs, graphs: pl.DataFrame) -> pl.DataFrame:
     """Rows of scopes.SCOPES from the graph launches of each thread; empty where no period is found.
 
     A period of one replay has the phase `forward`: a verify and a plain decode step look alike.
+
+    Args:
+        launches, graphs: the tables, of the launches at least those of graphs. slabs: gives all operations (see
+            ops.device_ops), each once, slab after slab in order of start.
     """
-    calls = _replays(launches, ops, graphs)
+    calls = _replays(launches, slabs(), graphs)
     if not calls.height:
         return pl.DataFrame(schema=SCOPES)
     (lane,), lanes = dense_codes([calls], THREAD)
     code = calls.get_column("code").to_numpy()
     start, end, took = (calls.get_column(name).to_numpy() for name in ("start_ns", "end_ns", "busy_ns"))
+    periods = [(rows, find_period(code[rows])) for rows in rows_by_code(lane, lanes)]
+    repeating = [(rows, period) for rows, period in periods if period is not None]
+    mostly = _mostly_replays([calls[rows] for rows, _ in repeating], slabs())
     found: list[pl.DataFrame] = []
-    for rows in rows_by_code(lane, lanes):
-        period = find_period(code[rows])
-        if period is None or not _mostly_replays(calls[rows], ops):
-            continue
-        firsts, names = _rounds(code[rows], period, start[rows], took[rows])
-        found.append(_rows(calls, rows, firsts, names, start, end))
+    for (rows, period), most in zip(repeating, mostly, strict=True):
+        if most:
+            firsts, names = _rounds(code[rows], period, start[rows], took[rows])
+            found.append(_rows(calls, rows, firsts, names, start, end))
     if not found:
         return pl.DataFrame(schema=SCOPES)
     made = pl.concat(found)
@@ -55,21 +65,19 @@ def scopes_of_replays(launches: pl.DataFrame, ops: pl.DataFrame, graphs: pl.Data
     return made.with_columns(pl.col("number").alias("cycle")).select(pl.col(n).cast(kind) for n, kind in SCOPES.items())
 
 
-def _replays(launches: pl.DataFrame, ops: pl.DataFrame, graphs: pl.DataFrame) -> pl.DataFrame:
+def _replays(launches: pl.DataFrame, slabs: Iterable[pl.DataFrame], graphs: pl.DataFrame) -> pl.DataFrame:
     """Graph launches that can be told apart, in order, each with `code` (which graph) and busy_ns (summed GPU time)."""
     key = [*PROCESS, "correlation"]
-    replayed = ops.filter(pl.col("in_graph") & (pl.col("kind") != HIDDEN)).sort("start_ns")
-    work = replayed.group_by(key).agg(
-        pl.len().cast(pl.Int64).alias("nodes"),
-        pl.col("name_id").first().alias("first"),
-        (pl.col("end_ns") - pl.col("start_ns")).sum().alias("busy_ns"),
-        (pl.col("kind") == "graph").any().alias("whole"),
-        pl.col("end_ns").max().alias("last_ns"),
-    )
-    ids = graphs.filter(pl.col("graph_id").is_not_null()).select(*key, "graph_id").unique(key, keep="first")
     calls = launches.filter(pl.col("is_graph") & pl.col("correlation").is_not_null())
+    if not calls.height:
+        return calls
+    work = pl.concat([_replayed(ops, key) for ops in slabs]).group_by(key, maintain_order=True).agg(
+        pl.col("nodes").sum(), pl.col("first").first(), pl.col("busy_ns").sum(), pl.col("whole").any(),
+        pl.col("last_ns").max(),
+    )  # fmt: skip
+    ids = graphs.filter(pl.col("graph_id").is_not_null()).select(*key, "graph_id").unique(key, keep="first")
     calls = calls.join(work, on=key, nulls_equal=True).join(ids, on=key, how="left", nulls_equal=True)
-    calls = calls.filter(pl.col("graph_id").is_not_null() | ~pl.col("whole")).sort("start_ns")
+    calls = calls.filter(pl.col("graph_id").is_not_null() | ~pl.col("whole")).sort("start_ns", maintain_order=True)
     known = pl.col("graph_id").is_not_null()
     signature = pl.struct(
         "graph_id", pl.when(~known).then("nodes").alias("nodes"), pl.when(~known).then("first").alias("first")
@@ -77,13 +85,33 @@ def _replays(launches: pl.DataFrame, ops: pl.DataFrame, graphs: pl.DataFrame) ->
     return calls.with_columns(signature.rank("dense").cast(pl.Int64).alias("code"))
 
 
-def _mostly_replays(calls: pl.DataFrame, ops: pl.DataFrame) -> bool:
-    """Whether one thread's replays are most of the GPU work of its process while they run."""
-    own = ops.filter(pl.all_horizontal(pl.col(name).eq_missing(calls[name][0]) for name in PROCESS))
-    low, high = calls.get_column("start_ns").min(), calls.get_column("last_ns").max()
-    meanwhile = own.filter((pl.col("kind") != HIDDEN) & (pl.col("start_ns") >= low) & (pl.col("end_ns") <= high))
-    work = int((meanwhile.get_column("end_ns") - meanwhile.get_column("start_ns")).sum())
-    return int(calls.get_column("busy_ns").sum()) >= REPLAY_SHARE * work
+def _replayed(ops: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    """The work of each graph launch among some operations, in order of start."""
+    replayed = ops.filter(pl.col("in_graph") & (pl.col("kind") != HIDDEN)).sort("start_ns", maintain_order=True)
+    return replayed.group_by(key, maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("nodes"),
+        pl.col("name_id").first().alias("first"),
+        (pl.col("end_ns") - pl.col("start_ns")).sum().alias("busy_ns"),
+        (pl.col("kind") == "graph").any().alias("whole"),
+        pl.col("end_ns").max().alias("last_ns"),
+    )
+
+
+def _mostly_replays(threads: list[pl.DataFrame], slabs: Iterable[pl.DataFrame]) -> list[bool]:
+    """Whether the replays of each thread are most of the GPU work of its process while they run."""
+    if not threads:
+        return []
+    of_process, work = [], [0] * len(threads)
+    for calls in threads:
+        low, high = calls.get_column("start_ns").min(), calls.get_column("last_ns").max()
+        own = pl.all_horizontal(pl.col(name).eq_missing(pl.lit(calls[name][0])) for name in PROCESS)
+        meanwhile = (pl.col("kind") != HIDDEN) & (pl.col("start_ns") >= low) & (pl.col("end_ns") <= high)
+        of_process.append((pl.col("end_ns") - pl.col("start_ns")).filter(own & meanwhile).sum())
+    for ops in slabs:
+        sums = ops.select(expression.alias(f"{at}") for at, expression in enumerate(of_process)).row(0)
+        work = [so_far + int(more) for so_far, more in zip(work, sums, strict=True)]
+    busy = (int(calls.get_column("busy_ns").sum()) for calls in threads)
+    return [own >= REPLAY_SHARE * of_all for own, of_all in zip(busy, work, strict=True)]
 
 
 def find_period(codes: IntArray) -> int | None:

@@ -59,6 +59,14 @@ def phase_spans(cycles: pl.DataFrame, launches: pl.DataFrame, ops: pl.DataFrame)
     return found.select(*_KEY, *_FIGURES)
 
 
+def with_idle_phases(cycles: pl.DataFrame, spans: list[pl.DataFrame]) -> pl.DataFrame:
+    """`phase_spans` of all cycles, from what it gave of some at a time: there devices that were idle may miss."""
+    rows, _ = _rows_and_ranges(cycles.filter((pl.col("phase") != "cycle") & pl.col("device").is_not_null()))
+    known = pl.concat(spans).drop("host_span_ns")
+    found = rows.select(*_KEY, "host_span_ns").join(known, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
+    return found.with_columns(pl.col(_FIGURES[1:]).fill_null(0)).select(*_KEY, *_FIGURES)
+
+
 @dataclass(frozen=True, slots=True)
 class _Work:
     """Operations by row of the result: the row, the call, start and end."""

@@ -31,6 +31,8 @@ _MIN_OVERLAP = 8
 _ALIKE_RATIO = 1.5
 _ALIKE_NS = 1_000
 
+#: columns of collectives of one kind
+_OF_KIND = [*TIMELINE, "stream", "start_ns", "end_ns", "name_id", "bytes", "group_size"]
 MEMBERS = polars_schema("matched_collectives", STORED)
 OFFSETS = polars_schema("clock_offsets", STORED)
 
@@ -57,7 +59,7 @@ def match_ranks(collectives: pl.DataFrame, *, wall_clock: bool = True) -> RankMa
         of_kind = ((named == group) & (pl.col("collective") == collective)).fill_null(False)
         rows = np.flatnonzero(collectives.select(of_kind.alias("of"))["of"].to_numpy())
         by_start = rows[np.argsort(column(collectives, "start_ns")[rows], kind="stable")]
-        found = _match(collectives[by_start], wall_clock)
+        found = _match(collectives.select(_OF_KIND)[by_start], wall_clock)
         if found is None:
             continue
         of = pl.lit(group).alias("group"), pl.lit(collective).alias("collective")

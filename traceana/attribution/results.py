@@ -1,4 +1,4 @@
-"""The attribution of a run as tables: made process by process, so that memory is that of the largest process.
+"""The attribution of a run as tables: made process by process, and of each slab by slab.
 
 `ingest` keeps them in the store; they are made anew from the stored events when other code than this made them.
 """
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.attribution.late import last_to_arrive, late_ranks
-from traceana.attribution.model import PROCESS, Process
-from traceana.attribution.process import FileNames, Matched, attribute_process, shaped
+from traceana.attribution.model import PROCESS, TIMELINE, Process
+from traceana.attribution.names import FileNames
+from traceana.attribution.process import Matched, attribute_process, shaped
 from traceana.attribution.ranks import match_ranks, splits
-from traceana.attribution.skew import judge
+from traceana.attribution.skew import Tally, judge
 
 if TYPE_CHECKING:
     from traceana.store.dataset import Tables
@@ -55,23 +56,21 @@ def attribute(tables: Tables, sink: Sink) -> None:
     traces = tables.frame("traces")
     if not traces.height:
         return
-    match = match_ranks(tables.frame("collectives", _MATCHED), wall_clock="relative" not in traces["clock"].to_list())
+    match = match_ranks(_comparable(tables), wall_clock="relative" not in traces["clock"].to_list())
     sink.add("matched_collectives", shaped(match.members, "matched_collectives"))
     sink.add("clock_offsets", shaped(match.offsets, "clock_offsets"))
     skew = judge(match.members) if match.members.height else None
     matched = Matched(None if skew is None else splits(match.members), last_to_arrive(match.members))
     notes = json.dumps(match.notes)
     del match  # the events of each process come next
-    alone, arrivals = [], []
+    alone, arrivals = Tally(), []
     processes = traces.select(PROCESS).unique(maintain_order=True)
     for (file_id,), rows in processes.group_by("file_id", maintain_order=True):
         names = FileNames(tables, file_id)
         for who in rows.iter_rows():
-            found = attribute_process(tables, Process(*who), names, matched, sink)
-            arrivals.append(found.arrivals)
-            alone += [] if found.alone is None else [found.alone]
+            arrivals.append(attribute_process(tables, Process(*who), names, matched, sink, alone))
     sink.add("late_ranks", shaped(late_ranks(pl.concat(arrivals)), "late_ranks"))
-    skew = skew or judge(pl.concat(alone))
+    skew = skew or alone.verdict()
     row = {
         "version": version(),
         "skew": skew.kind,
@@ -84,6 +83,13 @@ def attribute(tables: Tables, sink: Sink) -> None:
         "notes": notes,
     }
     sink.add("attribution", shaped(pl.DataFrame([row]), "attribution"))
+
+
+def _comparable(tables: Tables) -> pl.DataFrame:
+    """Collectives to match; those of one timeline have no others to be matched with, and may be many."""
+    lanes = [piece.unique() for piece in tables.pieces("collectives", list(TIMELINE))]
+    several = bool(lanes) and pl.concat(lanes).n_unique() > 1
+    return tables.frame("collectives", _MATCHED, None if several else {"file_id": []})
 
 
 def is_current(tables: Tables) -> bool:

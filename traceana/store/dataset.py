@@ -23,20 +23,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceana.errors import TraceanaError
-from traceana.store.parts import Only, Part, damage_named, open_parts, picked, release_memory
-from traceana.store.tables import ATTRIBUTION_TABLES, BY_RANK, STORED
+from traceana.store.files import by_rank, new_file, sync
+from traceana.store.parts import Mark, Only, Part, damage_named, open_parts, picked, release_memory
+from traceana.store.tables import ATTRIBUTION_TABLES, STORED
 from traceana_parsers.schema import arrow_schema, empty
 
 if TYPE_CHECKING:
     import polars as pl
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 MANIFEST = "run.json"
 STORE_SCHEMA = "traceana/store/1"
 _ROWS_PER_GROUP = 16_384  # at least; what waits to be written is most of the memory that reading a long log takes
 _FRAMES = 64  # small frames of a table that are kept apart
-_NO_RANK = "__HIVE_DEFAULT_PARTITION__"
 _PLAIN_NAME = re.compile(r"[\w.-]{1,100}")
 _OURS = ("run=", ".writing-", ".replaced-")
 _TRIES, _PAUSE = 20, 0.02  # a run that is being replaced is away for less than `_PAUSE` seconds
@@ -59,12 +57,31 @@ class Tables:
         import polars as pl
 
         wanted = columns or [c.name for c in STORED[table]]
-        frames = [(f.filter(picked(only)) if only else f).select(wanted) for f in self._frames.get(table, [])]
-        for part in self._parts.get(table, []):
-            frames += part.frames(wanted, only)
+        frames = list(self.pieces(table, wanted, only))
         if self._parts:
             release_memory()
         return pl.concat(frames, rechunk=True) if frames else empty(table, STORED).select(wanted)
+
+    def pieces(self, table: str, columns: list[str], only: Only | None = None) -> Iterator[pl.DataFrame]:
+        """What `frame` gives, piece by piece: some row groups at a time."""
+        for frame in self._frames.get(table, []):
+            yield (frame.filter(picked(only)) if only else frame).select(columns)
+        for part in self._parts.get(table, []):
+            yield from part.frames(columns, only)
+
+    def marks(self, table: str, column: str, only: Only, every: int) -> list[Mark]:
+        """How the wanted rows spread over a column of whole numbers: parts of them, in order of their least value.
+
+        Of rows on disk the parts are row groups, known by their statistics; of those in memory `every` rows in order.
+        """
+        found: list[Mark] = []
+        for frame in self._frames.get(table, []):
+            values = frame.filter(picked(only)).get_column(column).drop_nulls().sort()
+            parts = (values.slice(at, every) for at in range(0, len(values), every))
+            found += [Mark(part[0], part[-1], len(part)) for part in parts]
+        for part in self._parts.get(table, []):
+            found += part.marks(column, only)
+        return sorted(found)
 
     def height(self, table: str) -> int:
         """Number of rows of a table."""
@@ -130,7 +147,7 @@ class RunWriter:
 
     def add(self, table: str, frame: pl.DataFrame) -> None:
         """Take more rows of one table."""
-        for folder, rows in _by_rank(table, frame):
+        for folder, rows in by_rank(table, frame):
             self._take((table, folder), rows)
 
     def _take(self, place: tuple[str, str], frame: pl.DataFrame) -> None:
@@ -174,9 +191,10 @@ class RunWriter:
         table, folder = place
         schema = arrow_schema(table, STORED)
         if place not in self._writers:
-            self._writers[place] = _new_file(self._tmp / folder, schema)
-        rows = pl.concat(frames)  # one row group: each costs memory until the file is closed
-        self._writers[place].write_table(rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
+            self._writers[place] = new_file(self._tmp / folder, schema)
+        rows = pl.concat(frames)  # one row group, mostly: each costs memory until the file is closed
+        table_rows = rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
+        self._writers[place].write_table(table_rows, row_group_size=2 * _ROWS_PER_GROUP)
 
     def commit(self, run_id: str, manifest: Mapping[str, object]) -> Path:
         """Make the run visible as `run=<run_id>`, replacing one of the same id. Returns its folder.
@@ -192,7 +210,7 @@ class RunWriter:
     def _publish(self, target: Path, manifest: Mapping[str, object]) -> Path:
         (self._tmp / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
         for path in (*self._tmp.rglob("*"), self._tmp):
-            _sync(path)
+            sync(path)
         for _ in range(_TRIES):
             old = self._store / f".replaced-{uuid.uuid4().hex[:8]}"
             if target.exists():
@@ -208,44 +226,9 @@ class RunWriter:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
                 continue  # another writer was faster
-            _sync(self._store)
+            sync(self._store)
             return target
         raise TraceanaError(f"{target}: another process keeps writing this run; try again")
-
-
-def _by_rank(table: str, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    """Rows with the folder they belong to."""
-    if table not in BY_RANK or not frame.height:
-        return [(table, frame)]
-    parts = frame.partition_by("rank", maintain_order=True)
-    ranks = [part.get_column("rank")[0] for part in parts]
-    return [(f"{table}/rank={_NO_RANK if r is None else r}", part) for r, part in zip(ranks, parts, strict=True)]
-
-
-def _new_file(folder: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    folder.mkdir(parents=True, exist_ok=True)
-    number = len(list(folder.glob("part-*.parquet")))
-    # whole numbers and times as differences: smaller, and faster to write than dictionaries that overflow
-    deltas = [f.name for f in schema if f.type in (pa.int64(), pa.timestamp("ms"))]
-    return pq.ParquetWriter(
-        folder / f"part-{number:05d}.parquet",
-        schema,
-        compression="zstd",
-        write_page_checksum=True,
-        use_dictionary=[name for name in schema.names if name not in deltas],
-        column_encoding=dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
-    )
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def is_store(path: str) -> bool:

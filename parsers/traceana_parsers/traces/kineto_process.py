@@ -9,6 +9,7 @@ import numpy as np
 from traceana_parsers.interface import Sink
 from traceana_parsers.kernels import classify
 from traceana_parsers.traces.collective_words import collective_name, message_bytes
+from traceana_parsers.traces.id_set import IdSet
 from traceana_parsers.traces.kineto_events import NONE, AnyEvent, KernelArgs, plain
 from traceana_parsers.traces.kineto_host import HostCollectives
 from traceana_parsers.traces.kineto_rows import (
@@ -49,7 +50,7 @@ class Process:
         self.negative = 0
         self.zero = 0
         self.fractions = False
-        self.kernel_correlations: list[Ints] = []  # distinct per block
+        self.kernel_correlations = IdSet()
         self.repeated_correlations = False  # several kernels on one launch
         self.graph_correlations: list[Ints] = []
         self._clock = clock
@@ -107,7 +108,7 @@ class Process:
         correlation = columns["correlation"]
         distinct = np.unique(correlation[correlation != NONE])
         self.repeated_correlations |= distinct.size < int((correlation != NONE).sum())
-        self.kernel_correlations.append(distinct)
+        self.kernel_correlations.add(distinct)
         self._gpu("kernels", spans, columns)
         self._add_communication(spans, columns, args)
 
@@ -203,8 +204,7 @@ class Process:
         if not self.graph_correlations:
             return 0, 0
         launches = np.concatenate(self.graph_correlations)
-        kernels = np.concatenate(self.kernel_correlations) if self.kernel_correlations else np.empty(0, np.int64)
-        return int(launches.size), int(np.isin(launches, kernels).sum())
+        return int(launches.size), int(self.kernel_correlations.holds(launches).sum())
 
     def graph_mode(self) -> str:
         """How replays were traced: node, graph (replays without their kernels), none, or unknown."""
