@@ -116,7 +116,7 @@ def test_instances_waits_late_ranks_and_clocks_come_back(found: list[Group], wal
 
 
 @settings(max_examples=30, deadline=None)
-@given(groups(), st.integers(0, 99))
+@given(groups(), st.integers(0, 9_999))
 def test_a_rank_that_did_something_else_is_never_matched(found: list[Group], seed: int) -> None:
     """Another run in the same rhythm: whatever the shift, its ends do not fall together with the others'."""
     stranger = Random(seed)

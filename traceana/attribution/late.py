@@ -111,7 +111,9 @@ def late_ranks(arrivals: pl.DataFrame) -> pl.DataFrame:
     per_kind = arrivals.group_by(*who, "before").agg(pl.col("wait_caused_ns").sum()).sort("wait_caused_ns", "before")
     main = per_kind.group_by(who).agg(
         pl.col("before").last(),
-        (pl.col("wait_caused_ns").last() / pl.col("wait_caused_ns").sum()).alias("before_share"),
+        pl.when(pl.col("wait_caused_ns").sum() > 0)
+        .then(pl.col("wait_caused_ns").last() / pl.col("wait_caused_ns").sum())
+        .alias("before_share"),
     )
     names = arrivals.filter(pl.col("before_name_id").is_not_null()).group_by(*who, "before_name_id").agg(
         pl.col("wait_caused_ns").sum()

@@ -175,14 +175,20 @@ def _middle(values: IntArray) -> int:
 
 
 def _offset(reference: IntArray, own: IntArray, shift: int) -> tuple[int, int, int, int]:
-    """Offset, spread, instances, and whether the ends agree well enough to be the same instances (1 or 0)."""
+    """Offset, spread, instances, and whether the ends agree well enough to be the same instances (1 or 0).
+
+    Both the ends and the steps from one to the next must agree: the ends of a rank that has nothing to do with the
+    others may lie near theirs by chance, where few are compared, but its steps do not.
+    """
     found = _differences(reference, own, shift)
     if not len(found):
         return 0, 0, 0, 0
     uneven, offset = _evenness(found)
     spacing = float(np.median(np.diff(reference))) if len(reference) > 1 else 0.0
     spread = _middle(np.abs(found - offset))
-    return offset, spread, len(found), int(uneven <= max(LEFT_TOGETHER_NS, LEFT_TOGETHER_SHARE * spacing))
+    steps = float(np.median(np.abs(np.diff(found)))) if len(found) > 1 else 0.0
+    limit = max(LEFT_TOGETHER_NS, LEFT_TOGETHER_SHARE * spacing)
+    return offset, spread, len(found), int(uneven <= limit and steps <= 2 * limit)
 
 
 def _split(part: pl.DataFrame, rows: IntArray, ordinal: IntArray, offset: IntArray, expected: int) -> pl.DataFrame:
