@@ -47,6 +47,7 @@ class Columns:
         self.titles = tuple(t for t in (grid.caption, grid.heading, grid.above) if t)
         self._corner()
         self._bare()
+        self._asked_rates()
         self._answered(answers)
         columns = {h.column for h in self.headings}
         if {"num_steps", "topk"} & columns:
@@ -94,6 +95,16 @@ class Columns:
             self.headings = [
                 replace(h, role=UNKNOWN, column=None) if h.text.casefold() in ("tg", "pp") else h for h in self.headings
             ]
+
+    def _asked_rates(self) -> None:
+        """`QPS` beside a request throughput, or all whole numbers, is the rate that was asked for."""
+        rates = [i for i, h in enumerate(self.headings) if h.column == "requests_per_s"]
+        for index in rates:
+            heading = self.headings[index]
+            values = self._numbers(index)
+            whole = bool(values) and all(value == int(value) for value in values) and len(set(values)) == len(values)
+            if heading.text.casefold() in ("qps", "rps") and (len(rates) > 1 or whole):
+                self.headings[index] = replace(heading, role=LOADS, column="request_rate")
 
     def _answered(self, answers: Mapping[str, str]) -> None:
         for index, heading in enumerate(self.headings):
@@ -145,7 +156,7 @@ class Columns:
             if self._column(i)
         ]
         context = self._context if self._relevant(others) else None
-        measured_already = bool(known)
+        measured_already = bool(known) or any("concurrency" in dict(self.headings[i].load) for i in others)
         for index in list(others):
             heading, kinds = self.headings[index], self._kinds(index)
             measure = context
@@ -249,7 +260,7 @@ def _spans(grid: Grid) -> bool:
 def _given(titles: tuple[str, ...], headings: list[Heading]) -> dict[str, int]:
     """Loads that a title gives for all rows: `GSM8K, concurrency 64`. A title with a range gives none."""
     known = {h.column for h in headings if h.role == LOADS} | {name for h in headings for name, _ in h.load}
-    found: dict[str, int] = {}
+    found = {c: n for c, n in headings[0].load if c in _GIVEN} if headings and len(headings[0].load) == 1 else {}
     for title in titles:
         if not _RANGE.search(title):
             for column, value in loads(title)[0].items():

@@ -44,8 +44,8 @@ _LOADS = {
         "random output len"
     ),
     "k": (
-        "k|num speculative tokens|speculative tokens|num spec tokens|spec tokens|draft len|draft length|draft k|"
-        "n draft|gamma|γ|mtp k|max draft len|tokens drafted per cycle|num draft"
+        "k|num speculative tokens|speculative tokens|num spec tokens|spec tokens|spec len|draft len|"
+        "draft length|draft k|n draft|gamma|γ|mtp k|max draft len|tokens drafted per cycle|num draft"
     ),
     "num_steps": "steps|num steps|spec steps|draft steps|speculative num steps|spec num steps",
     "topk": "topk|top k|eagle topk|speculative eagle topk|spec topk",
