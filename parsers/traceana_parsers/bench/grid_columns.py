@@ -22,6 +22,7 @@ _COUNTED = re.compile(
     r"\b(?:rounds?|steps?|iters?|count|n|samples?|time|power|watts?|w|temp|mem(?:ory)?|vram|util|size|layers?|tokens?"
     r"|year|line|score|accuracy|requests?|calls?)\b"
 )
+_LONGEST_DRAFT = 9.0  # tokens per cycle; acceptance of less than 9 % is rarer than longer drafts are
 _LIKE = 5.0  # numbers of a size: within this factor of it
 _GIVEN = frozenset({"concurrency", "context_tokens", "k"})
 _RANGE = re.compile(r"\d\s*(?:-|–|\.\.|/|,|to)\s*\d|\bsweep\b")
@@ -66,6 +67,9 @@ class Columns:
             h.column for i, h in enumerate(self.headings) if h.column in BESIDE and len(set(self._column(i))) > 1
         }
         self.given = _given(self.titles, self.headings)
+        self.headings = [
+            replace(h, column="accept_length_printed") if self._length(i) else h for i, h in enumerate(self.headings)
+        ]
         self.texts = {i for i, h in enumerate(self.headings) if h.role == UNKNOWN and not self._numeric(i)}
         self.percent = {
             i for i, h in enumerate(self.headings) if h.column == "accept_rate_printed" and self._above_one(i)
@@ -137,6 +141,14 @@ class Columns:
             if measured(c, replace(heading, column="output_tps", unit=None), False).values or quantity(c)
         ]
         return bool(cells) and 2 * len(found) > len(cells)
+
+    def _length(self, index: int) -> bool:
+        """True for an acceptance without a unit above 1: a rate in per cent is larger, one of 0 to 1 smaller."""
+        heading = self.headings[index]
+        numbers = [quantity(c) for c in self._column(index)]
+        values = [q.value for q in numbers if q is not None and q.kind is None]
+        alone = heading.column == "accept_rate_printed" and heading.unit is None and len(values) == len(numbers)
+        return alone and bool(values) and all(1 < value < _LONGEST_DRAFT for value in values)
 
     def _above_one(self, index: int) -> bool:
         numbers = [q.value for c in self._column(index) if (q := quantity(c)) is not None and q.kind is None]

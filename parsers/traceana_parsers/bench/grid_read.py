@@ -271,7 +271,7 @@ class _Reader:
             for column, values in cell.values.items():
                 repeats += [{} for _ in range(len(values) - len(repeats))]
                 for at, value in enumerate(values):
-                    repeats[at][column] = value
+                    repeats[at].setdefault(column, value)  # of two columns that seem the same, the first
         return repeats
 
     def _leftovers(self, row: Row, fact: Fact, members: list[int]) -> None:

@@ -30,7 +30,8 @@ class Heading:
 #: whole headings, lower case, without unit and statistic -> column of a load
 _LOADS = {
     "concurrency": (
-        "c|cc|conc|concurrency|concurrent|concurrent requests|concurrent users|concurrent streams|max concurrency|"
+        "c|cc|conc|concurrency|concurrent|# concurrent|num concurrent|"
+        "n concurrent|concurrent requests|concurrent users|concurrent streams|max concurrency|"
         "users|user count|number of concurrency|"
         "number of users|num users|clients|num clients|parallel|parallelism|parallel requests|bs|batch|batch size|"
         "batchsize|max batch size|streams|sessions|requests in flight|n parallel|np|#users|# users|concurrency level"
@@ -76,7 +77,7 @@ _MEASURES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         (
             UNKNOWN,
-            r"\bpeak\b|\bmax(?:imum)? output\b|\bper[- ]?pos(?:ition)?\b|\bpos(?:ition)?\b"
+            r"\bpeak\b|(?:/|\bper[- ]?)\s?gpu\b|\bmax(?:imum)? output\b|\bper[- ]?pos(?:ition)?\b|\bpos(?:ition)?\b"
             r"|\be2e output token throughput\b|\b(?:input|output) sequence length\b"
             r"|\btime to (?:second|first output) token\b",
         ),
@@ -216,8 +217,9 @@ def _kept(text: str, words: list[str]) -> str | None:
         bare = word.casefold().strip("():,[]?")
         if bare in words:
             return True
-        parts = _FILLER.sub(" ", bare).split()  # EAGLE-3, p-eagle, no-spec
-        return len(parts) > 1 and set(parts) <= set(words) and speculates(bare) is not None
+        parts = _FILLER.sub(" ", bare).split()  # EAGLE-3, p-eagle, no-spec, 3-1-4
+        known = len(parts) > 1 and set(parts) <= set(words)
+        return known and (speculates(bare) is not None or all(part.isdigit() for part in parts))
 
     return " ".join(word for word in text.split() if is_kept(word)).strip(" ,:-?") or None
 

@@ -518,3 +518,24 @@ def test_requests_asked_for_and_served_are_two_things(tmp_path: Path) -> None:
 def test_a_load_in_the_corner_is_that_of_all_rows(tmp_path: Path) -> None:
     rows = got(tmp_path, "Decode, tok/s/user:\n\n" + table("conc-1 | baseline | spec", "ISL 4k | 24.3 | 31.4")).rows()
     assert [(r["concurrency"], r["context_tokens"], r["user_tps"]) for r in rows] == [(1, 4096, 24.3), (1, 4096, 31.4)]
+
+
+def test_columns_that_differ_in_numbers_only_are_two_set_ups(tmp_path: Path) -> None:
+    text = table("bs | no spec (tok/s) | eagle3 3-1-4 (tok/s) | eagle3 5-4-16 (tok/s)", "8 | 640 | 810 | 700")
+    assert {(r["series"], r["output_tps"]) for r in got(tmp_path, text).rows()} == {
+        ("no spec", 640), ("eagle3 3-1-4", 810), ("eagle3 5-4-16", 700),
+    }  # fmt: skip
+
+
+def test_throughput_per_gpu_is_no_throughput_and_acceptance_above_one_is_a_length(tmp_path: Path) -> None:
+    text = table(
+        "Setting | TPS | TPS/GPU | Acceptance",
+        "MTP off, BS128 | 5300 | 662.5 | ",
+        "MTP on, BS128 | 7100 | 887.5 | 1.81",
+    )
+    rows = got(tmp_path, text).rows()
+    assert [(r["concurrency"], r["output_tps"], r.get("accept_length_printed")) for r in rows] == [
+        (128, 5300, None), (128, 7100, 1.81),
+    ]  # fmt: skip
+    percent = got(tmp_path, table("k | tok/s | acceptance", "1 | 50 | 85", "3 | 55 | 58")).rows()
+    assert [r["accept_rate_printed"] for r in percent] == [0.85, 0.58]
