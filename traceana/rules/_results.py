@@ -11,6 +11,8 @@ from traceana.rules.interface import Clear, Confidence, Explains, Finding, Outco
 
 #: levels and draft settings that all lean the same way before figures within the noise are told as a finding
 _LEANING = 2
+#: the same where nothing tells the cycle
+_BARE = 3
 _NOISE = "other prompts, or the machine's noise: each figure was measured once"
 
 
@@ -38,7 +40,8 @@ def below_break_even(code: str, found: Results) -> Outcome | None:
     if not losing:
         ratios = [row.ratio for b in (found.sweep.blocks if found.sweep else ()) for row in b.drafts if row.ratio]
         every = [*(level.ratio.value for level in judged if level.ratio), *ratios]
-        if len(every) < _LEANING or max(every) >= 1.0 or not any(level.break_even for level in judged):
+        few = len(every) < (_LEANING if any(level.break_even for level in judged) else _BARE)
+        if few or max(every) >= 1.0:
             return Clear(found.verdict)
         losing = list(judged)
     return _finding(code, judged, losing, sure)

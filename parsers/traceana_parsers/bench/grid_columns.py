@@ -23,6 +23,7 @@ _COUNTED = re.compile(
     r"|year|line|score|accuracy|requests?|calls?)\b"
 )
 _LONGEST_DRAFT = 9.0  # tokens per cycle; acceptance of less than 9 % is rarer than longer drafts are
+_PREFILL = re.compile(r"pp ?\d")
 _LIKE = 5.0  # numbers of a size: within this factor of it
 _GIVEN = frozenset({"concurrency", "context_tokens", "k"})
 _RANGE = re.compile(r"\d\s*(?:-|–|\.\.|/|,|to)\s*\d|\bsweep\b")
@@ -219,6 +220,11 @@ class Columns:
             and read(self.headings[i].text).series
             if len(found := self._numbers(i)) == len(self.grid.rows) and all(low < v < high for v in found)
         )
+
+    def prefill(self, cells: list[str]) -> bool:
+        """True for a row of llama-bench that times the prompt: `pp512` below `test`."""
+        tests = (i for i, h in enumerate(self.headings) if h.text.casefold() == "test" and i < len(cells))
+        return any(_PREFILL.match(plain(cells[i]).casefold()) for i in tests)
 
     def _numbers(self, index: int) -> list[float]:
         return [q.value for c in self._column(index) if (q := quantity(c)) is not None]

@@ -115,6 +115,8 @@ class _Reader:
         if any(row.cells[width:]):
             refused.append((row.line, f"{len(row.cells)} cells below {width} headings; the row was not read"))
             return
+        if self._columns.prefill(row.cells):
+            return
         whose = self._whose(row)
         if isinstance(whose, str):
             if whose.casefold() not in _SUMMARIES:

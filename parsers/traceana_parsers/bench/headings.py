@@ -107,10 +107,10 @@ _MEASURES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("input_tps", r"\b(?:prefill|input|prompt|pp)\b.*(?:throughput|speed|tok|t/s|tps)|^(?:s )?pp\d*$"),
         (
             "user_tps",
-            r"(?:throughput|speed|tok(?:en)?s?|tps|t/s)?\s?(?:/|per[- ])\s?(?:user|request|req|stream)\b.*"
+            r"(?:throughput|speed|tok(?:en)?s?|tps|t/s)?\s?(?:/|per[- ])\s?(?:user|request|req|stream)\b"
             r"|\bsingle[- ]user\b|\buser (?:throughput|speed|tps)\b",
         ),
-        ("total_tps", r"\btotal(?: token)? throughput\b|^total$"),
+        ("total_tps", r"\btotal(?: token)? (?:throughput|tps)\b|^total$"),
         (
             "output_tps",
             r"\b(?:output |generation |gen |decode |aggregate |system |token |overall )*(?:throughput|speed|tps)\b"
@@ -205,6 +205,8 @@ def _with_rest(heading: Heading, bare: str, rest: str) -> Heading:
     if column == "output_tps" and heading.unit and heading.unit.endswith(("/user", "/req")):
         column = "user_tps"
     words = _FILLER.sub(" ", rest).split()
+    if column == "user_tps":
+        words = [word for word in words if word not in ("throughput", "speed", "tps", "decode", "generation")]
     if column in ("accept_length_printed", "accept_rate_printed") and set(words) <= {"spec", "speculative", "draft"}:
         words = []  # says nothing about whose it is
     return replace(heading, column=column, series=_kept(bare, words))

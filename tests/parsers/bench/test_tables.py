@@ -539,3 +539,21 @@ def test_throughput_per_gpu_is_no_throughput_and_acceptance_above_one_is_a_lengt
     ]  # fmt: skip
     percent = got(tmp_path, table("k | tok/s | acceptance", "1 | 50 | 85", "3 | 55 | 58")).rows()
     assert [r["accept_rate_printed"] for r in percent] == [0.85, 0.58]
+
+
+def test_throughput_per_user_and_of_all_users_by_set_up(tmp_path: Path) -> None:
+    text = table(
+        "BS | TPS/user base | TPS/user MTP3 | Total TPS base | Total TPS MTP3 | AL", "16 | 60 | 95 | 960 | 1520 | 2.7"
+    )
+    rows = [
+        (r["series"], r["user_tps"], r["output_tps"], r.get("accept_length_printed"))
+        for r in got(tmp_path, text).rows()
+    ]
+    assert sorted(rows) == [("MTP3", 95, 1520, 2.7), ("base", 60, 960, None)]
+
+
+def test_prompt_processing_of_llama_bench_is_no_output(tmp_path: Path) -> None:
+    text = table(
+        "model | backend | test | t/s", "m 8B | CUDA | pp512 | 1420.3 ± 5.1", "m 8B | CUDA | tg128 | 38.2 ± 0.1"
+    )
+    assert [r["output_tps"] for r in got(tmp_path, text).rows()] == [38.2]
