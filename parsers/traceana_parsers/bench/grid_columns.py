@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from traceana_parsers.bench.cells import MISSING, measured
 from traceana_parsers.bench.grid import Grid
+from traceana_parsers.bench.grid_titles import given, measure_of
 from traceana_parsers.bench.headings import BESIDE, LOADS, MEASURE, UNKNOWN, WHOLE, Heading, read
 from traceana_parsers.bench.numbers import plain, quantity, tokens
 from traceana_parsers.bench.turned import repeats_apart, turned
@@ -25,13 +26,6 @@ _COUNTED = re.compile(
 _LONGEST_DRAFT = 9.0  # tokens per cycle; acceptance of less than 9 % is rarer than longer drafts are
 _PREFILL = re.compile(r"pp ?\d")
 _LIKE = 5.0  # numbers of a size: within this factor of it
-_GIVEN = frozenset({"concurrency", "context_tokens", "k"})
-_RANGE = re.compile(r"\d\s*(?:-|–|\.\.|/|,|to)\s*\d|\bsweep\b")
-#: `throughput vs concurrency`, `acceptance by context`: what the columns or rows are
-_AGAINST = re.compile(
-    r"\b(?:vs\.?|versus|by|across|against)\s+(?:concurrency|batch(?: size)?|context(?: length)?|load|users|k)\b",
-    re.IGNORECASE,
-)
 
 
 class Columns:
@@ -42,10 +36,12 @@ class Columns:
         if _spans(grid):
             above = " ".join(cell for cell in grid.header if cell)
             grid = replace(grid, header=grid.rows[0].cells, rows=grid.rows[1:])
-        grid = turned(repeats_apart(grid))
+        upright = repeats_apart(grid)
+        grid = turned(upright)
+        self._turned = grid is not upright
         self.grid = grid
         self.headings = [read(cell) for cell in grid.header]
-        self._context = _measure_of(above, grid.caption, grid.heading, grid.paragraph)
+        self._context = measure_of(above, grid.caption, grid.heading, grid.paragraph)
         self.titles = tuple(t for t in (grid.caption, grid.heading, grid.above) if t)
         self._corner()
         self._bare()
@@ -67,7 +63,7 @@ class Columns:
         self.varied = {
             h.column for i, h in enumerate(self.headings) if h.column in BESIDE and len(set(self._column(i))) > 1
         }
-        self.given = _given(self.titles, self.headings)
+        self.given = given(self.titles, self.headings)
         self.headings = [
             replace(h, column="accept_length_printed") if self._length(i) else h for i, h in enumerate(self.headings)
         ]
@@ -242,6 +238,9 @@ class Columns:
         names = self._names(columns)
         if not names:
             return None
+        alike = [i for i in columns if self.headings[i].column == heading.column]
+        if self._turned and len(alike) == 1 and speculates(heading.series or "") is None:
+            return None  # words of the row, whose set-up is the column's
         if heading.series in names:
             return heading.series
         inside = [n for n in names if n and heading.series and n.casefold() in heading.series.casefold()]
@@ -273,32 +272,3 @@ def _spans(grid: Grid) -> bool:
         and not any(quantity(plain(c)) for c in below)
         and any(below)
     )
-
-
-def _given(titles: tuple[str, ...], headings: list[Heading]) -> dict[str, int]:
-    """Loads that a title gives for all rows: `GSM8K, concurrency 64`. A title with a range gives none."""
-    known = {h.column for h in headings if h.role == LOADS} | {name for h in headings for name, _ in h.load}
-    found = {c: n for c, n in headings[0].load if c in _GIVEN} if headings and len(headings[0].load) == 1 else {}
-    for title in titles:
-        if not _RANGE.search(title):
-            for column, value in loads(title)[0].items():
-                if column in _GIVEN and column not in known:
-                    found.setdefault(column, value)
-    return found
-
-
-def _measure_of(*texts: str) -> Heading | None:
-    """The measured value that the texts name, e.g. `Throughput (tok/s)`: the first with its unit, else the first of a
-    short text."""
-    found: Heading | None = None
-    for text in texts:
-        pieces = re.split(r"\s\+\s|[;,]\s|[.:]\s|[.:]$", _AGAINST.sub(" ", text))
-        for piece in pieces:
-            heading = read(piece.strip(" :"))
-            if heading.role != MEASURE or heading.column in ("total_tps", "requests_per_s", "input_tps"):
-                continue
-            if heading.unit is not None:
-                return heading
-            if found is None and len(pieces) < 3:
-                found = heading
-    return found

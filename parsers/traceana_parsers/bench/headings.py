@@ -135,6 +135,7 @@ _STATISTICS = {
 _RATE_INSIDE = re.compile(r"(?<![a-z])((?:k\s?)?tok(?:en)?s?/s(?:ec)?)(?![a-z/])")
 _STATISTIC = re.compile(r"\b(" + "|".join(sorted(_STATISTICS, key=len, reverse=True)) + r")\b")
 _UNIT_IN = re.compile(r"[(\[]\s*([^()\[\]]{1,30}?)\s*[)\]]")
+_NAME_IN = re.compile(r"\(\s*([a-z]+(?:_[a-z0-9]+)+)\s*\)")
 _UNIT_AT_END = re.compile(
     r"(?:^|[\s/])((?:k\s?)?(?:tok(?:en)?s?\s?/\s?s(?:ec(?:ond)?)?|tokens per second|t/s|tps)"
     r"(?:\s?/\s?(?:user|req(?:uest)?|stream))?"
@@ -160,7 +161,7 @@ KINDS = {
 
 def read(text: str) -> Heading:
     """What a heading says. Numbers in it are kept as loads (`C32 tok/s`), left-over words as the series."""
-    shown = re.sub(r"[*`]|<[^<>]{0,20}>", "", text).strip()
+    shown = _identifier(re.sub(r"[*`]|<[^<>]{0,20}>", "", text)).strip()
     if len(shown) > 120:
         return Heading(shown[:120], UNKNOWN)
     load, bare = loads(shown.replace("_", " "))
@@ -197,6 +198,14 @@ def read(text: str) -> Heading:
     if kind == "requests":
         return replace(heading, column="requests_per_s")
     return replace(heading, role=UNKNOWN, series=bare.strip(" ?:") if unit is None else _kept(bare, words.split()))
+
+
+def _identifier(text: str) -> str:
+    """The heading without the tool's own name of the value: `decode speed (generation_tps)`."""
+    found = _NAME_IN.search(text)
+    if found is None or _known(found[1].replace("_", " ")) is not None or not text[: found.start()].strip():
+        return text
+    return text[: found.start()] + text[found.end() :]
 
 
 def _with_rest(heading: Heading, bare: str, rest: str) -> Heading:
