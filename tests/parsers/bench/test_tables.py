@@ -557,3 +557,14 @@ def test_prompt_processing_of_llama_bench_is_no_output(tmp_path: Path) -> None:
         "model | backend | test | t/s", "m 8B | CUDA | pp512 | 1420.3 ± 5.1", "m 8B | CUDA | tg128 | 38.2 ± 0.1"
     )
     assert [r["output_tps"] for r in got(tmp_path, text).rows()] == [38.2]
+
+
+def test_a_table_in_html_is_read_like_any_other(tmp_path: Path) -> None:
+    text = (
+        "## Throughput\n\n<table>\n<tr><th>Concurrency</th><th>Baseline tok/s</th><th><b>EAGLE3</b> tok/s</th></tr>\n"
+        "<tr><td>1</td><td>81.5</td><td>140.2</td></tr>\n<tr>\n<td>32</td>\n<td>1,410</td>\n<td>1,190 </td>\n</tr></table>\n"
+    )
+    assert {(r["concurrency"], r["series"], r["speculative"], r["output_tps"]) for r in got(tmp_path, text).rows()} == {
+        (1, "Baseline", False, 81.5), (1, "EAGLE3", True, 140.2), (32, "Baseline", False, 1410), (32, "EAGLE3", True, 1190),
+    }  # fmt: skip
+    assert got(tmp_path, "<table><tr><td>1").rows() == []
