@@ -41,3 +41,15 @@ def test_of_one_collective_the_shortest_rank_bounds_the_transfer(tmp_path: Path)
     (one,) = measured(tmp_path, f"| Rank | allreduce kernel (us) |\n|---|---|\n{rows}").by_rank
     assert (one.shortest_us, one.longest_us, one.waits_longest, one.last) == (10.0, 40.0, 1, 0)
     assert one.wait_share == pytest.approx((80 - 4 * 10) / 80)
+
+
+def test_units_of_sizes_and_times_may_stand_in_the_heading_or_the_title(tmp_path: Path) -> None:
+    bare = measured(tmp_path, "| size (bytes) | nccl (us) | one shot (us) |\n|---|---|---|\n| 8192 | 25 | 10 |\n")
+    assert [(c.sizes_bytes, c.times_us) for c in bare.curves] == [((8192,), (25.0,)), ((8192,), (10.0,))]
+    titled = measured(
+        tmp_path,
+        "All-reduce latency (us), TP8\n\n| Message size | ring | tree | own |\n|---|---|---|---|\n"
+        "| 8KB | 28 | 35 | 14 |\n| 1MB | 90 | 99 | 108 |\n",
+    )
+    assert titled.curves[0].times_us == (28.0, 90.0)
+    assert "'own' takes 0.50-1.20x the time of 'ring'" in titled.verdict

@@ -146,3 +146,18 @@ def test_rows_that_share_a_name_are_told_apart_by_their_draft(tmp_path: Path) ->
     (section,) = results_sections(found)
     names = [row.label for row in section.tables[0].rows]
     assert [name.rpartition(", ")[2] for name in names] == ["k=2", "k=4"]
+
+
+def test_acceptance_by_load_without_a_speed_is_shown(tmp_path: Path) -> None:
+    text = "MTP, num_speculative_tokens=2\n\n" + table("Concurrency | acceptance", "1 | 57.5%", "8 | 55.0%")
+    found = diagnose(tmp_path, text).results
+    assert found is not None
+    assert [row.load for row in found.rows] == ["1", "8"]
+    assert [row.side.accept_rate for row in found.rows] == pytest.approx([0.575, 0.55])
+    assert [row.side.accept_length for row in found.rows] == pytest.approx([2.15, 2.1])
+
+
+def test_every_draft_length_that_loses_is_a_finding_of_low_confidence(tmp_path: Path) -> None:
+    text = table("mtp_k | tok/s", "0 | 90.1", "2 | 83.2", "4 | 64.0", "6 | 54.0")
+    (finding,) = diagnose(tmp_path, text).findings
+    assert (finding.code, finding.confidence) == ("CYC002", "low")

@@ -77,6 +77,7 @@ def _usable(rows: pl.DataFrame) -> pl.DataFrame:
     speeds = [pl.col(name).is_not_null() for name in ("output_tps", "user_tps", "step_ms", *written)]
     totals = pl.col("output_tokens").is_not_null() & pl.col("duration_s").is_not_null()
     earned = [pl.col(name).is_not_null() for name in ("accept_length_printed", "accepted")]
+    earned.append(pl.col("accept_rate_printed").is_not_null() & pl.col("concurrency").is_not_null())
     return cleaned.filter(~pl.col("warmup").fill_null(False) & pl.any_horizontal(*speeds, totals, *earned))
 
 

@@ -129,18 +129,22 @@ def _verdict(curves: list[CollectiveCurve], by_rank: list[RankTimes]) -> str:
 
 
 def _compared(curves: list[CollectiveCurve]) -> str:
-    """The first two set-ups measured at the same sizes against each other."""
+    """The set-up that gains most against the first at the smallest size both were measured at."""
+    found = []
     for one in curves[1:]:
-        ratios = [
-            b / a
-            for n, a in zip(curves[0].sizes_bytes, curves[0].times_us, strict=True)
-            for m, b in zip(one.sizes_bytes, one.times_us, strict=True)
-            if n == m
-        ]
+        common = [n for n in curves[0].sizes_bytes if n in one.sizes_bytes]
+        ratios = [_at(one, n) / _at(curves[0], n) for n in common]
         if ratios:
-            names = (one.name or "the second")[:40], (curves[0].name or "the first")[:40]
-            return f"; '{names[0]}' takes {min(ratios):.2f}-{max(ratios):.2f}x the time of '{names[1]}'"
-    return ""
+            found.append((ratios[0], min(ratios), max(ratios), one.name))
+    if not found:
+        return ""
+    _, low, high, name = min(found, key=lambda entry: entry[0])
+    names = (name or "the other")[:40], (curves[0].name or "the first")[:40]
+    return f"; '{names[0]}' takes {low:.2f}-{high:.2f}x the time of '{names[1]}'"
+
+
+def _at(curve: CollectiveCurve, size_bytes: int) -> float:
+    return curve.times_us[curve.sizes_bytes.index(size_bytes)]
 
 
 def _kind(collective: str | None) -> str:

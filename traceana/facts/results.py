@@ -23,7 +23,10 @@ _DIFFERS = 1.1
 _COLLAPSED = 0.5
 _FEWEST = 3
 _MOST_ROWS = 200
-_PLAIN = "nothing in the inputs says which of them is measured without speculation: give those as --baseline"
+_PLAIN = (
+    "nothing in the inputs says which of them is measured without speculation: give those as --baseline, or name one "
+    "of several in a file: traceana sweep FILE --baseline-series NAME"
+)
 
 
 def results(facts: Facts, baseline: Facts | None = None) -> Results | None:

@@ -11,12 +11,13 @@ _MOST_RANKS = 32
 _NAME = 24
 
 
-def collective_section(found: CollectiveTimes | None) -> Section | None:
-    """None without such times."""
+def collective_section(found: CollectiveTimes | None, verdict: str) -> Section | None:
+    """None without such times. `verdict`: the sentence of the page, which is not said twice."""
     if found is None:
         return None
     tables = [*_curves(found), *map(_ranks, found.by_rank)]
-    texts = () if len(found.curves) + len(found.by_rank) == 1 else (Labelled("", (found.verdict,)),)
+    said = found.verdict in verdict or len(found.curves) + len(found.by_rank) == 1
+    texts = () if said else (Labelled("", (found.verdict,)),)
     return Section("Collectives measured", tables=tuple(tables), texts=texts)
 
 

@@ -42,7 +42,7 @@ def compose(diagnosis: Diagnosis) -> Page:
         _loads(diagnosis) if logged else None,
         _contexts(diagnosis),
         *results_sections(diagnosis.results),
-        collective_section(diagnosis.collective_times),
+        collective_section(diagnosis.collective_times, diagnosis.verdict.sentence),
         *trace_sections(diagnosis),
         _cycle(diagnosis.cycle, speculating(diagnosis)) if logged else None,
         _acceptance(diagnosis.acceptance, speculating(diagnosis)) if logged else None,

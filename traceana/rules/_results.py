@@ -11,6 +11,8 @@ from traceana.rules.interface import Clear, Confidence, Explains, Finding, Outco
 
 #: levels and draft settings that all lean the same way before figures within the noise are told as a finding
 _LEANING = 2
+#: the same where nothing tells the cycle
+_BARE = 3
 _NOISE = "other prompts, or the machine's noise: each figure was measured once"
 
 
@@ -38,7 +40,8 @@ def below_break_even(code: str, found: Results) -> Outcome | None:
     if not losing:
         ratios = [row.ratio for b in (found.sweep.blocks if found.sweep else ()) for row in b.drafts if row.ratio]
         every = [*(level.ratio.value for level in judged if level.ratio), *ratios]
-        if len(every) < _LEANING or max(every) >= 1.0 or not any(level.break_even for level in judged):
+        few = len(every) < (_LEANING if any(level.break_even for level in judged) else _BARE)
+        if few or max(every) >= 1.0:
             return Clear(found.verdict)
         losing = list(judged)
     return _finding(code, judged, losing, sure)
@@ -46,7 +49,10 @@ def below_break_even(code: str, found: Results) -> Outcome | None:
 
 def _finding(code: str, judged: tuple[SweepLevel, ...], losing: list[SweepLevel], sure: bool) -> Finding:
     worst = min(losing, key=_ratio)
-    at = f"{listing([level.label for level in losing[:6]])} users" if worst.load is not None else "the load measured"
+    labels = list(dict.fromkeys(level.label for level in losing))
+    at = (
+        f"{listing(labels[:6])} user{'' if labels == ['1'] else 's'}" if worst.load is not None else "the load measured"
+    )
     rates = between([_ratio(level) for level in losing], unit="x")
     known = [v for v in losing if v.break_even and v.spec.tokens_per_cycle]
     told = ""
@@ -62,8 +68,9 @@ def _finding(code: str, judged: tuple[SweepLevel, ...], losing: list[SweepLevel]
             f"{length(worst.break_even)} (cycle {ms(worst.spec.cycle_ms)}, step {ms(worst.baseline.cycle_ms)})."
         )
     if paying:
-        users = " users" if all(v.load is not None for v in paying) else ""
-        why.append(f"It pays at {listing([v.label for v in paying[:6]])}{users}.")
+        where = list(dict.fromkeys(v.label for v in paying))
+        users = "" if any(v.load is None for v in paying) else " user" if where == ["1"] else " users"
+        why.append(f"It pays at {listing(where[:6])}{users}.")
     why.append("Which part of the cycle costs so much, a benchmark cannot tell: a log with timers or a trace can.")
     return Finding(
         code=code,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from traceana_parsers.bench import clients, matrix, sglang, vllm
+from traceana_parsers.bench import clients, matrix, sglang, specforge, vllm
 from traceana_parsers.bench.form import Form, has
 from traceana_parsers.metrics import responses
 from traceana_parsers.metrics.server_info import ServerInfo
@@ -18,6 +18,7 @@ def forms() -> tuple[Form, ...]:
         *vllm.FORMS,
         *matrix.FORMS,
         *clients.FORMS,
+        specforge.SPECFORGE,
         *responses.FORMS,
         ServerInfo(),
     )
@@ -25,4 +26,5 @@ def forms() -> tuple[Form, ...]:
 
 def form_of(obj: Mapping[str, Any], known: tuple[Form, ...]) -> Form | None:
     """The form of an object; None when it is of no known one."""
-    return next((form for form in known if has(obj, form.needs)), None)
+    found = next((form for form in known if has(obj, form.needs)), None)
+    return specforge.SPECFORGE if found is None and specforge.fits(obj) else found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from traceana_parsers.bench.grid import Grid
 from traceana_parsers.bench.headings import Heading, read, unit_kind
@@ -10,6 +11,8 @@ from traceana_parsers.bench.numbers import UNITS, plain, quantity
 from traceana_parsers.bench.rows import Rows
 
 _SIZE = re.compile(r"\b(?:size|message|msg|bytes)\b")
+_IN_BYTES = re.compile(r"[(\[]\s*(?:b|bytes)\s*[)\]]|\bbytes\b")
+_TIME_UNIT = re.compile(r"[(\[,]\s*(us|µs|μs|ms)\s*[)\],]|\bin (us|µs|μs|ms)\b")
 _DURATION = re.compile(r"\b(?:kernel|time|duration|latency)\b")
 _COLLECTIVES = (
     ("all_reduce", re.compile(r"all[-_ ]?reduce|\bar\b", re.IGNORECASE)),
@@ -25,13 +28,18 @@ def collectives(grid: Grid, rows: Rows) -> bool:
 
 
 def _by_size(grid: Grid, rows: Rows) -> bool:
-    sizes = [_bytes(row.cells[0]) if row.cells else None for row in grid.rows]
+    plainly = _IN_BYTES.search(grid.header[0].casefold()) is not None
+    sizes = [_bytes(row.cells[0], plainly) if row.cells else None for row in grid.rows]
     known = sum(size is not None for size in sizes)
     if 2 * known <= len(sizes) or not _SIZE.search(grid.header[0].casefold()):
         return False
     headings = [read(cell) for cell in grid.header]
     titles = " ".join((grid.caption, grid.heading, *grid.header))
     collective = next((name for name, pattern in _COLLECTIVES if pattern.search(titles)), None)
+    told = _TIME_UNIT.search(f"{grid.caption} {grid.heading}".casefold())  # `latency (us)` above the table
+    headings = [
+        replace(h, unit=told[1] or told[2]) if told and h.unit is None and h.role != "derived" else h for h in headings
+    ]
     made = 0
     for row, size in zip(grid.rows, sizes, strict=True):
         for heading, cell in zip(headings[1:], row.cells[1:], strict=False):
@@ -77,9 +85,11 @@ def _by_rank(grid: Grid, rows: Rows) -> bool:
     return True
 
 
-def _bytes(cell: str) -> float | None:
+def _bytes(cell: str, plainly: bool) -> float | None:
+    """Bytes of a cell with a unit, or where the heading says so of one without."""
     found = quantity(plain(cell))
-    return found.value if found is not None and found.kind == "bytes" else None
+    known = found is not None and (found.kind == "bytes" or (plainly and found.kind is None))
+    return found.value if found is not None and known else None
 
 
 def _time(heading: Heading, cell: str) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-_MARKDOWN = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
+_MARKDOWN = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
 _RULE = re.compile(r"\s*[+|╭╰├┌└╞┡┢╠╔╚┏┗┣][-=─━═+|┬┼┴╪╤╧╇┳╋┻╦╩╬┤┐┘╮╯╡┩┪╣╗╝┓┛┫\s]*$")
 #: the rule below the headings of aligned columns without bars
 _DASHES = re.compile(r"\s*-{2,}(?:\s+-{2,})+\s*$")
@@ -52,7 +52,7 @@ class Grid:
 class Grids:
     """Collects the tables of a text line by line; each is handed on when it has ended."""
 
-    marks = ("| --", "|--", "-- |", "--|", "|:-", "| :-", "│", "+--", "┃", "-- --", "--  --")
+    marks = ("| --", "|--", "-- |", "--|", "|:-", "| :-", "|-|", "| - |", "│", "+--", "┃", "-- --", "--  --")
 
     def __init__(self, take: Callable[[Grid], None]) -> None:
         self._take = take

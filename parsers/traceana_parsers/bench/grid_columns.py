@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from traceana_parsers.bench.cells import MISSING, measured
 from traceana_parsers.bench.grid import Grid
+from traceana_parsers.bench.grid_titles import given, measure_of
 from traceana_parsers.bench.headings import BESIDE, LOADS, MEASURE, UNKNOWN, WHOLE, Heading, read
 from traceana_parsers.bench.numbers import plain, quantity, tokens
 from traceana_parsers.bench.turned import repeats_apart, turned
@@ -22,14 +23,9 @@ _COUNTED = re.compile(
     r"\b(?:rounds?|steps?|iters?|count|n|samples?|time|power|watts?|w|temp|mem(?:ory)?|vram|util|size|layers?|tokens?"
     r"|year|line|score|accuracy|requests?|calls?)\b"
 )
+_LONGEST_DRAFT = 9.0  # tokens per cycle; acceptance of less than 9 % is rarer than longer drafts are
+_PREFILL = re.compile(r"pp ?\d")
 _LIKE = 5.0  # numbers of a size: within this factor of it
-_GIVEN = frozenset({"concurrency", "context_tokens", "k"})
-_RANGE = re.compile(r"\d\s*(?:-|–|\.\.|/|,|to)\s*\d|\bsweep\b")
-#: `throughput vs concurrency`, `acceptance by context`: what the columns or rows are
-_AGAINST = re.compile(
-    r"\b(?:vs\.?|versus|by|across|against)\s+(?:concurrency|batch(?: size)?|context(?: length)?|load|users|k)\b",
-    re.IGNORECASE,
-)
 
 
 class Columns:
@@ -40,13 +36,16 @@ class Columns:
         if _spans(grid):
             above = " ".join(cell for cell in grid.header if cell)
             grid = replace(grid, header=grid.rows[0].cells, rows=grid.rows[1:])
-        grid = turned(repeats_apart(grid))
+        upright = repeats_apart(grid)
+        grid = turned(upright)
+        self._turned = grid is not upright
         self.grid = grid
         self.headings = [read(cell) for cell in grid.header]
-        self._context = _measure_of(above, grid.caption, grid.heading, grid.paragraph)
+        self._context = measure_of(above, grid.caption, grid.heading, grid.paragraph)
         self.titles = tuple(t for t in (grid.caption, grid.heading, grid.above) if t)
         self._corner()
         self._bare()
+        self._asked_rates()
         self._answered(answers)
         columns = {h.column for h in self.headings}
         if {"num_steps", "topk"} & columns:
@@ -64,7 +63,10 @@ class Columns:
         self.varied = {
             h.column for i, h in enumerate(self.headings) if h.column in BESIDE and len(set(self._column(i))) > 1
         }
-        self.given = _given(self.titles, self.headings)
+        self.given = given(self.titles, self.headings)
+        self.headings = [
+            replace(h, column="accept_length_printed") if self._length(i) else h for i, h in enumerate(self.headings)
+        ]
         self.texts = {i for i, h in enumerate(self.headings) if h.role == UNKNOWN and not self._numeric(i)}
         self.percent = {
             i for i, h in enumerate(self.headings) if h.column == "accept_rate_printed" and self._above_one(i)
@@ -94,6 +96,16 @@ class Columns:
             self.headings = [
                 replace(h, role=UNKNOWN, column=None) if h.text.casefold() in ("tg", "pp") else h for h in self.headings
             ]
+
+    def _asked_rates(self) -> None:
+        """`QPS` beside a request throughput, or all whole numbers, is the rate that was asked for."""
+        rates = [i for i, h in enumerate(self.headings) if h.column == "requests_per_s"]
+        for index in rates:
+            heading = self.headings[index]
+            values = self._numbers(index)
+            whole = bool(values) and all(value == int(value) for value in values) and len(set(values)) == len(values)
+            if heading.text.casefold() in ("qps", "rps") and (len(rates) > 1 or whole):
+                self.headings[index] = replace(heading, role=LOADS, column="request_rate")
 
     def _answered(self, answers: Mapping[str, str]) -> None:
         for index, heading in enumerate(self.headings):
@@ -127,6 +139,14 @@ class Columns:
         ]
         return bool(cells) and 2 * len(found) > len(cells)
 
+    def _length(self, index: int) -> bool:
+        """True for an acceptance without a unit above 1: a rate in per cent is larger, one of 0 to 1 smaller."""
+        heading = self.headings[index]
+        numbers = [quantity(c) for c in self._column(index)]
+        values = [q.value for q in numbers if q is not None and q.kind is None]
+        alone = heading.column == "accept_rate_printed" and heading.unit is None and len(values) == len(numbers)
+        return alone and bool(values) and all(1 < value < _LONGEST_DRAFT for value in values)
+
     def _above_one(self, index: int) -> bool:
         numbers = [q.value for c in self._column(index) if (q := quantity(c)) is not None and q.kind is None]
         return any(n > 1 for n in numbers)
@@ -145,7 +165,7 @@ class Columns:
             if self._column(i)
         ]
         context = self._context if self._relevant(others) else None
-        measured_already = bool(known)
+        measured_already = bool(known) or any("concurrency" in dict(self.headings[i].load) for i in others)
         for index in list(others):
             heading, kinds = self.headings[index], self._kinds(index)
             measure = context
@@ -197,6 +217,11 @@ class Columns:
             if len(found := self._numbers(i)) == len(self.grid.rows) and all(low < v < high for v in found)
         )
 
+    def prefill(self, cells: list[str]) -> bool:
+        """True for a row of llama-bench that times the prompt: `pp512` below `test`."""
+        tests = (i for i, h in enumerate(self.headings) if h.text.casefold() == "test" and i < len(cells))
+        return any(_PREFILL.match(plain(cells[i]).casefold()) for i in tests)
+
     def _numbers(self, index: int) -> list[float]:
         return [q.value for c in self._column(index) if (q := quantity(c)) is not None]
 
@@ -213,6 +238,9 @@ class Columns:
         names = self._names(columns)
         if not names:
             return None
+        alike = [i for i in columns if self.headings[i].column == heading.column]
+        if self._turned and len(alike) == 1 and speculates(heading.series or "") is None:
+            return None  # words of the row, whose set-up is the column's
         if heading.series in names:
             return heading.series
         inside = [n for n in names if n and heading.series and n.casefold() in heading.series.casefold()]
@@ -244,32 +272,3 @@ def _spans(grid: Grid) -> bool:
         and not any(quantity(plain(c)) for c in below)
         and any(below)
     )
-
-
-def _given(titles: tuple[str, ...], headings: list[Heading]) -> dict[str, int]:
-    """Loads that a title gives for all rows: `GSM8K, concurrency 64`. A title with a range gives none."""
-    known = {h.column for h in headings if h.role == LOADS} | {name for h in headings for name, _ in h.load}
-    found: dict[str, int] = {}
-    for title in titles:
-        if not _RANGE.search(title):
-            for column, value in loads(title)[0].items():
-                if column in _GIVEN and column not in known:
-                    found.setdefault(column, value)
-    return found
-
-
-def _measure_of(*texts: str) -> Heading | None:
-    """The measured value that the texts name, e.g. `Throughput (tok/s)`: the first with its unit, else the first of a
-    short text."""
-    found: Heading | None = None
-    for text in texts:
-        pieces = re.split(r"\s\+\s|[;,]\s|[.:]\s|[.:]$", _AGAINST.sub(" ", text))
-        for piece in pieces:
-            heading = read(piece.strip(" :"))
-            if heading.role != MEASURE or heading.column in ("total_tps", "requests_per_s", "input_tps"):
-                continue
-            if heading.unit is not None:
-                return heading
-            if found is None and len(pieces) < 3:
-                found = heading
-    return found

@@ -16,6 +16,9 @@ from traceana_parsers.bench.words import loads, speculates
 
 _YES = dict.fromkeys(("yes", "on", "true", "✓", "✅"), True) | dict.fromkeys(("no", "off", "false", "✗", "❌"), False)
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+#: `Input/Output Length` above `1024/200`
+_LENGTHS = re.compile(r"\b(?:input|in|isl|prompt)\s*/\s*(?:output|out|osl)\b")
+_PAIR = re.compile(r"(\d{1,7}k?)\s*/\s*(\d{1,7}k?)")
 _NUMBER_FIRST = re.compile(r"(\d{1,7}k?)\s*\(")
 _AMOUNT = re.compile(r"[~≈<>]?\s*\d[\d.,]*\s?(?:[kMGT]?B/s|[a-zµ%]{1,3}\b)", re.IGNORECASE)
 _EXTRA = frozenset({"requests_per_s", "input_tps"})  # measured, without a column of their own
@@ -112,6 +115,8 @@ class _Reader:
         if any(row.cells[width:]):
             refused.append((row.line, f"{len(row.cells)} cells below {width} headings; the row was not read"))
             return
+        if self._columns.prefill(row.cells):
+            return
         whose = self._whose(row)
         if isinstance(whose, str):
             if whose.casefold() not in _SUMMARIES:
@@ -156,7 +161,12 @@ class _Reader:
                     self._load(fact, heading, text, names, texts)
                 if heading.column == "concurrency" and "concurrency" not in fact.loads:
                     return text
-            elif heading.role == UNKNOWN and text and (heading.text.casefold() in COUNTERS or index == 0):
+            elif (
+                heading.role == UNKNOWN
+                and text
+                and heading.text
+                and (heading.text.casefold() in COUNTERS or index == 0)
+            ):
                 # a number of the row, or what the table begins with, tells rows apart
                 texts.append(f"{heading.text} {text}")
         fact.series = " / ".join(names) or None
@@ -171,6 +181,11 @@ class _Reader:
         if (said := _YES.get(text.casefold())) is not None and speculates(heading.text) is not None:
             fact.speculative = said
             names.append(("" if said else "no ") + (heading.series or heading.text).strip(" ()"))
+            return
+        if _LENGTHS.search(heading.text.casefold()) and (pair := _PAIR.fullmatch(text)):
+            for column, length in zip(("context_tokens", "output_length"), pair.groups(), strict=True):
+                if (number := tokens(length)) is not None:
+                    fact.loads.setdefault(column, number)
             return
         if _AMOUNT.match(text):  # a measurement with words around it
             fact.attrs.setdefault(heading.text, text)
@@ -258,7 +273,7 @@ class _Reader:
             for column, values in cell.values.items():
                 repeats += [{} for _ in range(len(values) - len(repeats))]
                 for at, value in enumerate(values):
-                    repeats[at][column] = value
+                    repeats[at].setdefault(column, value)  # of two columns that seem the same, the first
         return repeats
 
     def _leftovers(self, row: Row, fact: Fact, members: list[int]) -> None:

@@ -30,7 +30,8 @@ class Heading:
 #: whole headings, lower case, without unit and statistic -> column of a load
 _LOADS = {
     "concurrency": (
-        "c|cc|conc|concurrency|concurrent|concurrent requests|concurrent users|concurrent streams|max concurrency|"
+        "c|cc|conc|concurrency|concurrent|# concurrent|num concurrent|"
+        "n concurrent|concurrent requests|concurrent users|concurrent streams|max concurrency|"
         "users|user count|number of concurrency|"
         "number of users|num users|clients|num clients|parallel|parallelism|parallel requests|bs|batch|batch size|"
         "batchsize|max batch size|streams|sessions|requests in flight|n parallel|np|#users|# users|concurrency level"
@@ -44,8 +45,8 @@ _LOADS = {
         "random output len"
     ),
     "k": (
-        "k|num speculative tokens|speculative tokens|num spec tokens|spec tokens|draft len|draft length|draft k|"
-        "n draft|gamma|γ|mtp k|max draft len|tokens drafted per cycle|num draft"
+        "k|num speculative tokens|speculative tokens|num spec tokens|spec tokens|spec len|draft len|"
+        "draft length|draft k|n draft|gamma|γ|mtp k|max draft len|tokens drafted per cycle|num draft"
     ),
     "num_steps": "steps|num steps|spec steps|draft steps|speculative num steps|spec num steps",
     "topk": "topk|top k|eagle topk|speculative eagle topk|spec topk",
@@ -76,7 +77,7 @@ _MEASURES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         (
             UNKNOWN,
-            r"\bpeak\b|\bmax(?:imum)? output\b|\bper[- ]?pos(?:ition)?\b|\bpos(?:ition)?\b"
+            r"\bpeak\b|(?:/|\bper[- ]?)\s?gpu\b|\bmax(?:imum)? output\b|\bper[- ]?pos(?:ition)?\b|\bpos(?:ition)?\b"
             r"|\be2e output token throughput\b|\b(?:input|output) sequence length\b"
             r"|\btime to (?:second|first output) token\b",
         ),
@@ -106,10 +107,10 @@ _MEASURES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("input_tps", r"\b(?:prefill|input|prompt|pp)\b.*(?:throughput|speed|tok|t/s|tps)|^(?:s )?pp\d*$"),
         (
             "user_tps",
-            r"(?:throughput|speed|tok(?:en)?s?|tps|t/s)?\s?(?:/|per[- ])\s?(?:user|request|req|stream)\b.*"
+            r"(?:throughput|speed|tok(?:en)?s?|tps|t/s)?\s?(?:/|per[- ])\s?(?:user|request|req|stream)\b"
             r"|\bsingle[- ]user\b|\buser (?:throughput|speed|tps)\b",
         ),
-        ("total_tps", r"\btotal(?: token)? throughput\b|^total$"),
+        ("total_tps", r"\btotal(?: token)? (?:throughput|tps)\b|^total$"),
         (
             "output_tps",
             r"\b(?:output |generation |gen |decode |aggregate |system |token |overall )*(?:throughput|speed|tps)\b"
@@ -134,6 +135,7 @@ _STATISTICS = {
 _RATE_INSIDE = re.compile(r"(?<![a-z])((?:k\s?)?tok(?:en)?s?/s(?:ec)?)(?![a-z/])")
 _STATISTIC = re.compile(r"\b(" + "|".join(sorted(_STATISTICS, key=len, reverse=True)) + r")\b")
 _UNIT_IN = re.compile(r"[(\[]\s*([^()\[\]]{1,30}?)\s*[)\]]")
+_NAME_IN = re.compile(r"\(\s*([a-z]+(?:_[a-z0-9]+)+)\s*\)")
 _UNIT_AT_END = re.compile(
     r"(?:^|[\s/])((?:k\s?)?(?:tok(?:en)?s?\s?/\s?s(?:ec(?:ond)?)?|tokens per second|t/s|tps)"
     r"(?:\s?/\s?(?:user|req(?:uest)?|stream))?"
@@ -159,7 +161,7 @@ KINDS = {
 
 def read(text: str) -> Heading:
     """What a heading says. Numbers in it are kept as loads (`C32 tok/s`), left-over words as the series."""
-    shown = re.sub(r"[*`]|<[^<>]{0,20}>", "", text).strip()
+    shown = _identifier(re.sub(r"[*`]|<[^<>]{0,20}>", "", text)).strip()
     if len(shown) > 120:
         return Heading(shown[:120], UNKNOWN)
     load, bare = loads(shown.replace("_", " "))
@@ -198,12 +200,22 @@ def read(text: str) -> Heading:
     return replace(heading, role=UNKNOWN, series=bare.strip(" ?:") if unit is None else _kept(bare, words.split()))
 
 
+def _identifier(text: str) -> str:
+    """The heading without the tool's own name of the value: `decode speed (generation_tps)`."""
+    found = _NAME_IN.search(text)
+    if found is None or _known(found[1].replace("_", " ")) is not None or not text[: found.start()].strip():
+        return text
+    return text[: found.start()] + text[found.end() :]
+
+
 def _with_rest(heading: Heading, bare: str, rest: str) -> Heading:
     """The heading with the words that are left as the series, in the writing of the heading itself."""
     column = heading.column
     if column == "output_tps" and heading.unit and heading.unit.endswith(("/user", "/req")):
         column = "user_tps"
     words = _FILLER.sub(" ", rest).split()
+    if column == "user_tps":
+        words = [word for word in words if word not in ("throughput", "speed", "tps", "decode", "generation")]
     if column in ("accept_length_printed", "accept_rate_printed") and set(words) <= {"spec", "speculative", "draft"}:
         words = []  # says nothing about whose it is
     return replace(heading, column=column, series=_kept(bare, words))
@@ -216,8 +228,9 @@ def _kept(text: str, words: list[str]) -> str | None:
         bare = word.casefold().strip("():,[]?")
         if bare in words:
             return True
-        parts = _FILLER.sub(" ", bare).split()  # EAGLE-3, p-eagle, no-spec
-        return len(parts) > 1 and set(parts) <= set(words) and speculates(bare) is not None
+        parts = _FILLER.sub(" ", bare).split()  # EAGLE-3, p-eagle, no-spec, 3-1-4
+        known = len(parts) > 1 and set(parts) <= set(words)
+        return known and (speculates(bare) is not None or all(part.isdigit() for part in parts))
 
     return " ".join(word for word in text.split() if is_kept(word)).strip(" ,:-?") or None
 

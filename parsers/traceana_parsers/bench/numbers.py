@@ -108,7 +108,7 @@ def quantities(text: str) -> list[Quantity]:
 
 def tokens(text: str) -> int | None:
     """A length in tokens: `16k` is 16384, as context lengths are written; `8192`, `1M`."""
-    match = re.fullmatch(r"\s*(\d{1,9}(?:,\d{3})*)(?:\.0)?\s*([km])?\s*(?:tok(?:en)?s?)?\s*", text.casefold())
+    match = re.fullmatch(r"\s*(\d{1,9}(?:,\d{3})*)(?:\.0{1,6})?\s*([km])?\s*(?:tok(?:en)?s?)?\s*", text.casefold())
     if match is None:
         return None
     return int(match[1].replace(",", "")) * {"k": 1024, "m": 1 << 20}.get(match[2] or "", 1)

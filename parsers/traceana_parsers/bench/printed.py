@@ -49,7 +49,7 @@ _SERVING = {
     "accepted tokens": "spec_decode_accepted_tokens",
 }
 _EARNED = ("accept_length_printed", "accept_rate_printed", "accepted")  # what a server that speculates says
-_SGLANG_ONLY = ("total_output_tokens_retokenized", "backend", "concurrency", "accept_length", "input_throughput")
+_SGLANG_ONLY = ("total_output_tokens_retokenized", "backend", "concurrency", "accept_length")
 _TIME = re.compile(r"(mean|median|std|max|p\d{1,2}(?:\.\d)?) (ttft|tpot|itl|e2el|e2e latency) \(ms\)")
 _POSITION = re.compile(r"position (\d{1,3})")
 _ARGUMENT = re.compile(r"\b([a-z_]+)=(?:'([^']*)'|([^,()\[\]{}]+))")

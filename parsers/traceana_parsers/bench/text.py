@@ -7,6 +7,7 @@ from typing import Protocol
 
 from traceana_parsers.bench.eagle_lines import EagleLines
 from traceana_parsers.bench.grid import Grids
+from traceana_parsers.bench.html_tables import HtmlTables
 from traceana_parsers.bench.json_lines import JsonLines
 from traceana_parsers.bench.kernel_grid import KernelTables
 from traceana_parsers.bench.nccl_tests import NcclTests
@@ -50,7 +51,11 @@ class TextBench:
         self._page = Page(self._rows, answers, self._kernels)
         self._grids = Grids(self._page.add)
         readers = (ServingBlock, OneBatch, SpeculativeLines, EagleLines, TrtllmBlock, RunList, NcclTests, JsonLines)
-        self._readers: tuple[Lines, ...] = (*(make(self._rows) for make in readers), TorchTable(self._kernels))
+        self._readers: tuple[Lines, ...] = (
+            *(make(self._rows) for make in readers),
+            TorchTable(self._kernels),
+            HtmlTables(self._page.add),
+        )
         self._taken = 0
 
     @property

@@ -29,8 +29,8 @@ class Titles:
         self._ago += 1
         if len(text) > _LONGEST or (not heading and _COMMAND.search(text)):
             return
-        words = re.sub(r"^[\s#>*_|-]+|[\s:*_|`#]+$", "", text)
-        told = speculates(words) is not None
+        words = re.sub(r"^[\s#>*_|)-]+|[\s:*_|`#]+$", "", text)
+        told = speculates(words) is not None or speculates(_bare(words)) is not None
         if heading:
             self._heading, self._words = words if told else None, None
         elif told and not words.endswith("."):
@@ -43,5 +43,10 @@ class Titles:
         self._words = None
         if title is None:
             return None, None
-        found, rest = loads(title)
-        return (rest if found.keys() - {"k"} else title).strip(" ,;:-()") or title, found.get("k")
+        return _bare(title) or title, loads(title)[0].get("k")
+
+
+def _bare(title: str) -> str:
+    """The title without the loads in it; draft tokens stay, as they name the run."""
+    found, rest = loads(title)
+    return (rest if found.keys() - {"k"} else title).strip(" ,;:-()")

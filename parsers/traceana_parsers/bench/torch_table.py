@@ -14,6 +14,10 @@ from traceana_parsers.bench.kernel_grid import KernelTables, share_of, time_ns
 _GAP = re.compile(r"\s{2,}")
 _RULE = re.compile(r"\s*-{3,}(?:\s+-{3,})*\s*$")
 _DEVICE = ("Self CUDA", "Self XPU", "Self PrivateUse1")
+#: rows of device time that span kernels: steps, collectives, stages of the engine
+_ANNOTATION = re.compile(
+    r"ProfilerStep|nccl:|c10d::|##|aten::|record_param_comms|execute_|gpu_model_runner: |iteration_"
+)
 _HOST = ("CPU total", "Self CPU")
 
 
@@ -61,7 +65,7 @@ class TorchTable:
 
     def _row(self, row: dict[str, str]) -> dict[str, Any] | None:
         """A kernel; None for an operator, a call or an annotation."""
-        if any((time_ns(row.get(name, "")) or 0.0) > 0 for name in _HOST):
+        if _ANNOTATION.match(row["Name"]) or any((time_ns(row.get(name, "")) or 0.0) > 0 for name in _HOST):
             return None
         total, calls = time_ns(row[self._device]), row["# of Calls"]
         if not total or not calls.isdecimal() or int(calls) < 1:

@@ -29,7 +29,8 @@ _LOADS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for column, pattern in (
         (
             "concurrency",
-            r"(?<![a-z0-9.])(?:c|cc|conc|concurrency|bs|batch(?: size)?|users|clients)\s*[=: ]?\s*(\d{1,6})\b(?!\.\d)",
+            r"(?<![a-z0-9.])"
+            r"(?:c|cc|conc-?|concurrency|bs|batch(?: size)?|users|clients)\s*[=: ]?\s*(\d{1,6})\b(?!\.\d)",
         ),
         ("concurrency", rf"\b(\d{{1,6}}|one|two|four|eight|sixteen) {_USERS}\b"),
         ("concurrency", r"\b(single|one)(?:[- ](?:request|stream|user))\b"),

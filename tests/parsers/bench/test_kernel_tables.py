@@ -99,3 +99,11 @@ def test_a_kernel_summary_of_nsys_inside_other_text_is_read_also_where_its_rule_
     assert [(r["name"][:24], r["instances"], r["total_ns"], r["med_ns"]) for r in rows] == [
         ("ncclDevKernel_AllReduce_", 100, 3_000_000, 21_000), ("nvjet_tst_192x192_64x3_2", 50, 1_000_000, 20_000),
     ]  # fmt: skip
+
+
+def test_steps_and_collectives_that_torch_annotates_are_no_kernels(tmp_path: Path) -> None:
+    names = ("ProfilerStep*", "nccl:all_reduce", f"{ALLREDUCE}(x)", "nvjet_tst_192x192_64x3")
+    head = "Name  Self CPU %  Self CPU  CPU total %  CPU total  Self CUDA  Self CUDA %  CUDA total  # of Calls"
+    rows = [f"{name}  0.00%  0.000us  0.00%  0.000us  10.000ms  25.00%  10.000ms  4" for name in names]
+    found = got(tmp_path, "\n".join(["-----  -----", head, "-----  -----", *rows]) + "\n").rows("summaries")
+    assert [row["name"] for row in found] == [f"{ALLREDUCE}(x)", "nvjet_tst_192x192_64x3"]

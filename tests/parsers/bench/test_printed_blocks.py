@@ -253,3 +253,8 @@ def test_the_line_of_sglangs_eagle_benchmark_is_named_by_the_line_before(tmp_pat
         ("baseline", False, 151.1, None), ("EAGLE-3 (num_steps=4)", True, 290.5, 4),
     ]  # fmt: skip
     assert rows[1]["accept_length_printed"] == 4.12
+
+
+def test_base_and_its_load_above_a_block(tmp_path: Path) -> None:
+    rows = got(tmp_path, f"*) base (concurrency = 16):\n```\n{_plain(SGLANG_046)}```\n").rows()
+    assert [(r["series"], r["speculative"]) for r in rows] == [("base", False)]

@@ -468,3 +468,103 @@ def test_a_line_of_text_above_a_rule_of_dashes_is_no_heading(tmp_path: Path) -> 
     found = got(tmp_path, text)
     assert not found.rows()
     assert "throughput of" not in (found.report.problem or "")
+
+
+def test_a_setting_beside_throughputs_by_load_is_no_throughput(tmp_path: Path) -> None:
+    text = "**Output throughput (tok/s)**\n\n" + table(
+        "method | spec_len | concurrency 1 | concurrency 8", "vanilla (no spec) | 0 | 150 | 900", "ngram | 5 | 210 | 1000",
+    )  # fmt: skip
+    text += "\n**Total drafted tokens**\n\n" + table(
+        "method | spec_len | concurrency 1 | concurrency 8",
+        "vanilla (no spec) | 0 | 0 | 0",
+        "ngram | 5 | 40000 | 39000",
+    )
+    rows = [(r["series"], r["concurrency"], r.get("k"), r["output_tps"]) for r in got(tmp_path, text).rows()]
+    assert sorted(rows) == [
+        ("ngram", 1, 5, 210), ("ngram", 8, 5, 1000), ("vanilla (no spec)", 1, None, 150), ("vanilla (no spec)", 8, None, 900),
+    ]  # fmt: skip
+
+
+def test_a_rule_of_single_dashes_is_a_rule(tmp_path: Path) -> None:
+    rows = got(tmp_path, "| C | baseline (tok/s) | spec (tok/s) |\n|:-:|:-:|-|\n| 8 | 430 | 560 |\n").rows()
+    assert [(r["series"], r["speculative"], r["output_tps"]) for r in rows] == [
+        ("baseline", False, 430),
+        ("spec", True, 560),
+    ]
+
+
+def test_an_index_without_a_heading_does_not_tell_set_ups_apart_and_titles_do(tmp_path: Path) -> None:
+    one = "+----+-------------------+---------------------+\n"
+    head = "|    |   max_concurrency |   output_throughput |\n" + one.replace("-", "=")
+    text = "".join(
+        f"# {name}\n```\n{one}{head}|  0 |  1.000 |  {tps}.125 |\n{one}|  1 |  4.000 |  {3 * tps}.250 |\n{one}```\n"
+        for name, tps in (("Spec V1", 120), ("Spec V2", 140))
+    )
+    rows = [(r["series"], r["concurrency"], r["output_tps"]) for r in got(tmp_path, text).rows()]
+    assert rows == [("Spec V1", 1, 120.125), ("Spec V1", 4, 360.25), ("Spec V2", 1, 140.125), ("Spec V2", 4, 420.25)]
+
+
+def test_requests_asked_for_and_served_are_two_things(tmp_path: Path) -> None:
+    text = table(
+        "Input/Output Length | QPS | Request throughput (req/s) | Output token throughput (tok/s)",
+        "1024/200 | 1 | 0.85 | 170", "1024/200 | 2 | 1.43 | 286",
+    )  # fmt: skip
+    rows = got(tmp_path, text).rows()
+    assert [(r["request_rate"], r["context_tokens"], r["output_length"], r["output_tps"]) for r in rows] == [
+        (1, 1024, 200, 170), (2, 1024, 200, 286),
+    ]  # fmt: skip
+
+
+def test_a_load_in_the_corner_is_that_of_all_rows(tmp_path: Path) -> None:
+    rows = got(tmp_path, "Decode, tok/s/user:\n\n" + table("conc-1 | baseline | spec", "ISL 4k | 24.3 | 31.4")).rows()
+    assert [(r["concurrency"], r["context_tokens"], r["user_tps"]) for r in rows] == [(1, 4096, 24.3), (1, 4096, 31.4)]
+
+
+def test_columns_that_differ_in_numbers_only_are_two_set_ups(tmp_path: Path) -> None:
+    text = table("bs | no spec (tok/s) | eagle3 3-1-4 (tok/s) | eagle3 5-4-16 (tok/s)", "8 | 640 | 810 | 700")
+    assert {(r["series"], r["output_tps"]) for r in got(tmp_path, text).rows()} == {
+        ("no spec", 640), ("eagle3 3-1-4", 810), ("eagle3 5-4-16", 700),
+    }  # fmt: skip
+
+
+def test_throughput_per_gpu_is_no_throughput_and_acceptance_above_one_is_a_length(tmp_path: Path) -> None:
+    text = table(
+        "Setting | TPS | TPS/GPU | Acceptance",
+        "MTP off, BS128 | 5300 | 662.5 | ",
+        "MTP on, BS128 | 7100 | 887.5 | 1.81",
+    )
+    rows = got(tmp_path, text).rows()
+    assert [(r["concurrency"], r["output_tps"], r.get("accept_length_printed")) for r in rows] == [
+        (128, 5300, None), (128, 7100, 1.81),
+    ]  # fmt: skip
+    percent = got(tmp_path, table("k | tok/s | acceptance", "1 | 50 | 85", "3 | 55 | 58")).rows()
+    assert [r["accept_rate_printed"] for r in percent] == [0.85, 0.58]
+
+
+def test_throughput_per_user_and_of_all_users_by_set_up(tmp_path: Path) -> None:
+    text = table(
+        "BS | TPS/user base | TPS/user MTP3 | Total TPS base | Total TPS MTP3 | AL", "16 | 60 | 95 | 960 | 1520 | 2.7"
+    )
+    rows = [
+        (r["series"], r["user_tps"], r["output_tps"], r.get("accept_length_printed"))
+        for r in got(tmp_path, text).rows()
+    ]
+    assert sorted(rows) == [("MTP3", 95, 1520, 2.7), ("base", 60, 960, None)]
+
+
+def test_prompt_processing_of_llama_bench_is_no_output(tmp_path: Path) -> None:
+    text = table(
+        "model | backend | test | t/s", "m 8B | CUDA | pp512 | 1420.3 ± 5.1", "m 8B | CUDA | tg128 | 38.2 ± 0.1"
+    )
+    assert [r["output_tps"] for r in got(tmp_path, text).rows()] == [38.2]
+
+
+def test_a_table_in_html_is_read_like_any_other(tmp_path: Path) -> None:
+    text = (
+        "## Throughput\n\n<table>\n<tr><th>Concurrency</th><th>Baseline tok/s</th><th><b>EAGLE3</b> tok/s</th></tr>\n"
+        "<tr><td>1</td><td>81.5</td><td>140.2</td></tr>\n<tr>\n<td>32</td>\n<td>1,410</td>\n<td>1,190 </td>\n</tr></table>\n"
+    )
+    assert {(r["concurrency"], r["series"], r["speculative"], r["output_tps"]) for r in got(tmp_path, text).rows()} == {
+        (1, "Baseline", False, 81.5), (1, "EAGLE3", True, 140.2), (32, "Baseline", False, 1410), (32, "EAGLE3", True, 1190),
+    }  # fmt: skip
+    assert got(tmp_path, "<table><tr><td>1").rows() == []

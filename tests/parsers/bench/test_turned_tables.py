@@ -78,3 +78,23 @@ def test_keys_and_values_are_one_run(tmp_path: Path) -> None:
     (row,) = got(tmp_path, text).rows()
     assert (row["concurrency"], row["duration_s"], row["output_tps"]) == (16, 50.5, 612.5)
     assert (row["ttft_mean_ms"], row["tpot_mean_ms"]) == (190.0, 24.1)
+
+
+def test_a_tools_own_name_of_a_value_is_no_name_of_a_set_up(tmp_path: Path) -> None:
+    text = table(
+        " | AR | MTP", "tokens generated | 60 | 60", "decode throughput (`generation_tps`) | 7.5 tok/s | 5.5 tok/s",
+        "wall time (`generation_s`) | 40.5 s | 55.1 s", "prefill, 30 prompt tokens (`prompt_tps`) | 90 tok/s | 88 tok/s",
+    )  # fmt: skip
+    rows = got(tmp_path, text).rows()
+    assert [(r["series"], r["speculative"], r["output_tps"], r["duration_s"]) for r in rows] == [
+        ("AR", False, 7.5, 40.5), ("MTP", True, 5.5, 55.1),
+    ]  # fmt: skip
+
+
+def test_rows_of_one_measure_for_two_set_ups_stay_apart(tmp_path: Path) -> None:
+    text = table(
+        "Metric | C=1 | C=8", "Baseline throughput (tok/s) | 80 | 520", "EAGLE3 throughput (tok/s) | 150 | 700"
+    )
+    assert {(r["series"], r["concurrency"], r["output_tps"]) for r in got(tmp_path, text).rows()} == {
+        ("Baseline", 1, 80), ("Baseline", 8, 520), ("EAGLE3", 1, 150), ("EAGLE3", 8, 700),
+    }  # fmt: skip
