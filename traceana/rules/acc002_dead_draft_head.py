@@ -64,6 +64,7 @@ _WHY_DEAD = (
     "draft weights missing from the checkpoint or not loaded",
     "an MTP layer quantised together with the target",
     "a draft head made for another model or precision",
+    "prefill on another server that does not hand over the drafter's state",
     "ACC001",
     "NaN logits",
 )
@@ -110,6 +111,8 @@ def _by_length(facts: Facts, baseline: Facts | None, accept_length: float) -> Ou
     dead = acceptance.per_position.value is not None and _dead_positions(acceptance.per_position.value)
     if accept_length > DEAD_LENGTH.value and not dead:
         return Clear(f"accept length {length(accept_length)} over {count(acceptance.n_samples, 'line')}")
+    if accept_length <= DEAD_LENGTH.value and (acceptance.drafted or 0) > DRAFTED.value:
+        return _finding(facts, baseline, Confidence.HIGH)  # vLLM's lines count the drafts: few lines are enough
     if accept_length > DEAD_LENGTH.value or acceptance.n_samples < FEW_LINES.value:
         return _too_few(facts)
     return _finding(facts, baseline, Confidence.HIGH if acceptance.n_samples >= MANY_LINES.value else Confidence.MEDIUM)

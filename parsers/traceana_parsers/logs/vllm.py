@@ -119,7 +119,9 @@ SPEC_V0 = KeyValueGrammar(
         Field("number of speculative tokens", "num_spec_tokens", "int"),
         Field("number of accepted tokens", "accepted", "int"),
         Field("number of draft tokens", "drafted", "int"),
+        Field("number of draft tokens tokens", "drafted", "int"),
         Field("number of emitted tokens", "emitted", "int"),
+        Field("number of emitted tokens tokens", "emitted", "int"),
     ),
     required=("accepted", "drafted"),
     constants=(("form", "vllm_v0"),),
@@ -132,6 +134,13 @@ SPEC_V0 = KeyValueGrammar(
             "of emitted tokens: 437.",
             {"efficiency": 0.35, "num_spec_tokens": 4, "accepted": 400, "drafted": 1000, "emitted": 437},
             "0.6 - 0.8",
+        ),
+        Example(
+            "INFO 02-03 09:15:20 metrics.py:316] Speculative metrics: Draft acceptance rate: 0.310, System efficiency: "
+            "0.400, Number of speculative tokens: 3, Number of accepted tokens: 310, Number of draft tokens tokens: 1000, "
+            "Number of emitted tokens tokens: 533.",
+            {"num_spec_tokens": 3, "accepted": 310, "drafted": 1000, "emitted": 533},
+            "0.5",
         ),
         Example(
             "Speculative metrics: Draft acceptance rate: 1.000, Number of accepted tokens: 66, Number of draft tokens: 66, ",
