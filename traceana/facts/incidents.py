@@ -39,6 +39,8 @@ _KINDS = {
 #: an exception is an incident of its own only beside one of these, or at the very end of the log
 _FATAL = {"watchdog", "engine_dead", "worker_died", "start_failed", "sigquit", "collective_timeout"}
 _FRAME = re.compile(r"^\s*(?:sglang-\d+\s*\|\s*)?(\S+ \([\w./-]+\.py:\d+\))\s*$")
+#: the quotes are escaped where the log went through JSON
+_PYTHON_FRAME = re.compile(r'File \\?"[^"]*?([^/"\\]+\.py)\\?", line (\d+), in ([\w<>.]+)')
 _THREAD = re.compile(r'Thread \S+ \((?:active|idle)[^)]*\): "MainThread"')
 _LAST_ERROR = re.compile(r"(?:^|\] |\s)([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)|AssertionError)(?::\s*(.*))?$")
 _HEAD = re.compile(r"^(?:\([^)]*pid=\d+\) )?(?:[A-Z]+ \d\d-\d\d [\d:]{8} \[[^\]]+\] ?)?")
@@ -59,7 +61,8 @@ def incidents(events: pl.DataFrame, where: Locator) -> tuple[Incident, ...]:
         kind, text = _classify(row, sites)
         if kind is None:
             continue
-        found.append(Incident(kind, row["ts"], rank, text, where.at(row), frames.get(rank, ())))
+        stood = _python_frames(row["follow"]) or frames.get(rank, ())
+        found.append(Incident(kind, row["ts"], rank, text, where.at(row), stood))
         if len(found) >= _MOST:
             break
     return tuple(_with_dumps(found, events, ranks, frames, where))
@@ -113,6 +116,17 @@ def _last_error(follow: str | None) -> str | None:
                 continue
             break
     return found
+
+
+def _python_frames(follow: str | None) -> tuple[str, ...]:
+    """Frames of the first traceback behind a line, innermost first, as py-spy writes them: `verify (worker.py:701)`."""
+    found: list[str] = []
+    for line in (follow or "").splitlines():
+        if match := _PYTHON_FRAME.search(line):
+            found.append(f"{match[3]} ({match[1]}:{match[2]})")
+        elif found and _LAST_ERROR.search(_HEAD.sub("", line.strip())) and not line.startswith((" ", "\t")):
+            break
+    return tuple(found[::-1][:12])
 
 
 def _pyspy(events: pl.DataFrame, ranks: dict[int, int]) -> dict[int | None, tuple[str, ...]]:

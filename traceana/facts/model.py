@@ -443,8 +443,8 @@ class Incident:
     """A crash, hang, exception or failed start.
 
     `kind`: watchdog, engine_dead, worker_died, exception, sigquit, out_of_memory, health_check, shm_too_small,
-    argument_error, context_length, draft_vocab, nan_logits, killed. `frames`: py-spy frames of that rank, innermost
-    first.
+    argument_error, context_length, draft_vocab, nan_logits, killed. `frames`: py-spy frames of that rank, or those
+    of the exception's traceback, innermost first.
     """
 
     kind: str

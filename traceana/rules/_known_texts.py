@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from traceana.rules._known_text import KnownText
+from traceana.rules._start_texts import LOADER_TEXTS, START_TEXTS
 from traceana.rules.interface import Confidence
-
-
-@dataclass(frozen=True, slots=True)
-class KnownText:
-    """One known end. `texts`: any of them (lower case) marks it. `kind`: the incident kind that means the same."""
-
-    texts: tuple[str, ...]
-    title: str
-    meaning: str
-    fix: tuple[str, ...]
-    rivals: tuple[str, ...]
-    confidence: Confidence
-    source: str
-    kind: str | None = None
-
 
 #: the first row that matches counts: the more specific ones come first
 KNOWN_TEXTS: tuple[KnownText, ...] = (
@@ -63,6 +48,88 @@ KNOWN_TEXTS: tuple[KnownText, ...] = (
         ("a target and a drafter of different hidden size",),
         Confidence.MEDIUM,
         "vLLM 0.32, EAGLE-3 on a 4-layer target",
+    ),
+    KnownText(
+        ("an illegal instruction was encountered", "misaligned address", "unspecified launch failure"),
+        "a GPU kernel failed",
+        "The GPU stopped in a kernel. The line that reports it is seldom the kernel that did it, because launches are "
+        "asynchronous.",
+        (
+            "CUDA_LAUNCH_BLOCKING=1 for one run names the kernel",
+            "the same load without speculation, then with another attention backend",
+        ),
+        ("a kernel built for another GPU", "faulty memory"),
+        Confidence.LOW,
+        "sglang #4188",
+    ),
+    KnownText(
+        ("generate_token_bitmask", "fill_next_token_bitmask", "grammarmatcher", "_grammar_backend.py", "xgrammar"),
+        "a request with a grammar met speculation",
+        "Structured output, a JSON schema or a forced tool call restricts each drafted token: the grammar's state runs "
+        "along the draft and is rolled back with it. Several releases fail there.",
+        (
+            "the same requests without response_format, schema or forced tool call: if it stays up, it is the grammar",
+            "another --grammar-backend, a newer engine, or no speculation for such requests",
+        ),
+        ("a grammar that the backend cannot take, with or without speculation",),
+        Confidence.MEDIUM,
+        "sglang #3724 #14480 #15050 #20148 #24283",
+    ),
+    KnownText(
+        ("merge_batch (eagle_", "merge_batch (spec_", "merge_batch (ngram_"),
+        "the drafter's state of two batches does not fit together",
+        "Requests that were just prefilled join the running batch, and what the drafter keeps of each (hidden states, "
+        "tokens) has different shapes.",
+        ("a newer engine", "until then fewer requests at a time (--max-running-requests), or no speculation"),
+        ("a drafter made for another target",),
+        Confidence.LOW,
+        "sglang #10090",
+    ),
+    KnownText(
+        ("rpc call to ",),
+        "a worker did not answer in time",
+        "The engine core waits for a forward of all workers until VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS (300). "
+        "One rank hangs in a kernel or collective, died in silence, or compiles; this line does not say which.",
+        (
+            "py-spy dump --pid of each worker while it stands, and nvidia-smi: 100 % at low power is a spinning kernel",
+            "the same load without speculation, then with --enforce-eager",
+        ),
+        ("a compilation while serving", "a worker on another node that died", "a KV connector that waits"),
+        Confidence.MEDIUM,
+        "vllm #19668 #41530 #44185 #48801",
+    ),
+    KnownText(
+        ("peer access is not supported", "peeraccessunsupported"),
+        "GPUs were told to read each other's memory and cannot",
+        "The platform or driver offers no peer access between these GPUs, and a communication path relied on it.",
+        (
+            "NCCL_P2P_DISABLE=1 and --disable-custom-all-reduce: slower, but it runs",
+            "nvidia-smi topo -p2p r shows which pairs have peer access",
+        ),
+        ("an engine release that takes that path where it should not",),
+        Confidence.HIGH,
+        "vllm #406 #44003",
+    ),
+    KnownText(
+        ("out of resource: shared memory",),
+        "a Triton kernel needs more shared memory than this GPU has",
+        "Its tile was chosen for a larger GPU: about 100 KB a block on RTX cards, 64 KB on T4 and MI300.",
+        ("another attention or MoE backend", "fewer draft tokens, where the verify's tile grows with them"),
+        ("a Triton release with other defaults",),
+        Confidence.MEDIUM,
+        "triton #8182, sglang #2384, vllm #36802",
+    ),
+    KnownText(
+        ("when stream is capturing", "previous error during capture"),
+        "a step that a CUDA graph cannot hold was met during its capture",
+        "Something in the captured forward waits for the GPU or allocates: a backend, a compiler option, a print.",
+        (
+            "another attention backend; --enable-torch-compile off",
+            "without graphs (--disable-cuda-graph, --enforce-eager) it starts: that tells, and is slow",
+        ),
+        ("memory ran out in the capture (an earlier line)",),
+        Confidence.MEDIUM,
+        "sglang #7918",
     ),
     KnownText(
         ("sigill", "illegal instruction", "exit code: -4", "exit code -4"),
@@ -194,10 +261,14 @@ KNOWN_TEXTS: tuple[KnownText, ...] = (
 )
 
 
+#: everything that is known; what is said of a start is more specific than what any run can end with
+ALL_TEXTS = (*START_TEXTS, *KNOWN_TEXTS, *LOADER_TEXTS)
+
+
 def known_text(texts: tuple[str, ...], kinds: tuple[str, ...]) -> KnownText | None:
     """The first row whose text occurs in `texts`, else the first whose kind is among `kinds`, else None."""
     blob = "\n".join(texts).lower()
-    for row in KNOWN_TEXTS:
+    for row in ALL_TEXTS:
         if any(text in blob for text in row.texts):
             return row
-    return next((row for row in KNOWN_TEXTS if row.kind is not None and row.kind in kinds), None)
+    return next((row for row in ALL_TEXTS if row.kind is not None and row.kind in kinds), None)

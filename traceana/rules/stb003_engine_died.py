@@ -9,9 +9,9 @@ The message at the end ("see root cause above", "it usually means the child fail
 exception does, often on another rank and hundreds of lines earlier.
 
 How sure and why:
-By the text: a full /dev/shm, an out-of-memory error or a vocabulary map that does not fit are certain; a shape
-mismatch in a drafter is probable; an illegal memory access says little about its cause. Unknown texts are quoted, not
-explained.
+By the text, or by where the traceback stood: a full /dev/shm, an out-of-memory error or a vocabulary map that does
+not fit are certain; a shape mismatch in a drafter is probable; an illegal memory access says little about its cause.
+Unknown texts are quoted, not explained.
 
 Rivals:
 The first exception in the log need not be the first that happened: ranks write at their own time, and a log may start
@@ -34,7 +34,8 @@ import re
 from datetime import datetime
 
 from traceana.facts.model import Facts, Incident
-from traceana.rules._known_texts import KnownText, known_text
+from traceana.rules._known_text import KnownText
+from traceana.rules._known_texts import known_text
 from traceana.rules._text import count, picked
 from traceana.rules._wording import clip, names, ranks, words
 from traceana.rules.cfg002_incomplete_speculative_arguments import incomplete
@@ -60,6 +61,8 @@ _ECHOES = (
     "it usually means",
 )
 _FATAL = ("scheduler hit an exception", "enginecore", "workerproc", "failed core proc")
+#: the line before a traceback, in place of its message: the log was cut, or lines are left out
+_CUT = re.compile(r"Traceback \(most recent call last\):\s*$|encountered a fatal error\.?\s*$|failed to start\.?\s*$")
 _EXCEPTION = re.compile(r"\b([A-Z][A-Za-z]*(?:Error|Exception))\b")
 
 
@@ -119,7 +122,7 @@ def _finding(facts: Facts, roots: list[Incident], ends: list[Incident]) -> Findi
         severity=Severity.CRITICAL if died else Severity.WARNING,
         confidence=known.confidence if known else Confidence.LOW,
         why=(
-            f"The earliest error in the log{_on(root)}: {clip(root.text, 160).rstrip('.') or root.kind}{others}. "
+            f"The earliest error in the log{_on(root)}: {_told(root)}{others}. "
             + (known.meaning if known else "The text is not one that this rule knows: read the lines around it.")
             + _draft_tokens(facts, known)
         ),
@@ -128,6 +131,17 @@ def _finding(facts: Facts, roots: list[Incident], ends: list[Incident]) -> Findi
         confirm="start again with the smallest load that fails, then once without speculation",
         rivals=(*(known.rivals if known else ()), "an earlier error that this log does not hold"),
     )
+
+
+def _told(root: Incident) -> str:
+    """The error's own words; of a traceback that was cut before them, where it stood."""
+    said = clip(root.text, 160).rstrip(".") or root.kind
+    if not root.frames or root.kind in _COVERED:
+        return said
+    place = clip(root.frames[0], 100)
+    if _CUT.search(root.text):
+        return f"an exception whose last line, the message, is not in the log; it stood in {place}"
+    return f"{said} (in {place})"
 
 
 def _died(facts: Facts, incidents: list[Incident]) -> bool:

@@ -157,6 +157,42 @@ GRAMMARS: tuple[Grammar, ...] = (
             "DistBackendError",
         )
     ),
+    *(
+        _p(
+            f"exception_{name.lower()}",
+            f"{name}:",
+            # warnings quote these too ("failed to import ...: ImportError: ..."): only where an error line begins
+            rf"(?:^|\| |stderr F |ERROR [^\]]{{1,80}}\] |pid=[0-9]+\) )(?P<subject>[A-Za-z_.]*{name}): (?P<message>[^\n]{{1,400}})",
+            f"(EngineCore pid=7) ERROR 02-03 09:10:00 [core.py:9] {name}: something went wrong",
+            {"subject": name, "message": "something went wrong"},
+            kind="exception",
+            optional=True,
+            fold=True,
+        )
+        for name in (
+            "AttributeError",
+            "NotImplementedError",
+            "IndexError",
+            "ImportError",
+            "ModuleNotFoundError",
+            "TimeoutError",
+            "FileNotFoundError",
+            "OutOfResources",
+            "DistStoreError",
+            "BackendCompilerFailed",
+        )
+    ),
+    _p(
+        "exception_pydantic",
+        "Value error, ",
+        r"(?P<subject>Value error), (?P<message>.{1,400}?)(?: \[type=value_error.*)?$",
+        "  Value error, Drafts of that kind are not available [type=value_error, input_value=ArgsKwargs(()), "
+        "input_type=ArgsKwargs]",
+        {"subject": "Value error", "message": "Drafts of that kind are not available"},
+        kind="exception",
+        optional=True,
+        fold=True,
+    ),
     _p(
         "exception_assertion",
         "AssertionError",

@@ -43,6 +43,7 @@ _PARTS = {
     ),
     "tags": (
         r"^.*[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?((?: (?:DP|PP|ATTN_CP|MOE_DP|TP|EP)[0-9]+)+)\]",
+        r"\[ *((?:(?:DP|PP|ATTN_CP|MOE_DP|TP|EP)[0-9]+ +)+)[A-Za-z_]+\.py:[0-9]+\]",  # `[ TP0 scheduler.py:71]`
         r"\[RANK ([0-9]+)\]",
         r"^\[(?:[0-9]+,)?([0-9]+)\](?:<std(?:out|err)>:| )",  # mpirun
         r"^ *([0-9]+): ",  # srun --label

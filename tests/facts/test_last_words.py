@@ -1,0 +1,57 @@
+"""What a log's last lines say: errors of starts, tracebacks with escaped quotes, other heads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from traceana import api
+from traceana.facts.model import Facts
+
+
+def _facts(folder: Path, text: str) -> Facts:
+    (folder / "server.log").write_text(text)
+    return api.read_facts([str(folder)])
+
+
+def test_an_error_of_vllms_settings_is_an_error_of_the_start(tmp_path: Path) -> None:
+    facts = _facts(
+        tmp_path,
+        "(APIServer pid=9) pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig\n"
+        "(APIServer pid=9)   Value error, Drafter of kind Q is missing [type=value_error, input_value=ArgsKwargs(())]\n",
+    )
+    assert [(i.kind, i.text) for i in facts.incidents] == [("exception", "Value error: Drafter of kind Q is missing")]
+
+
+def test_warnings_that_quote_an_import_error_are_no_incident(tmp_path: Path) -> None:
+    facts = _facts(
+        tmp_path,
+        "WARNING 03-01 10:00:00 [interface.py:9] Failed to import vllm._C with ImportError: libfoo.so: no such file\n"
+        "(EngineCore pid=4) ERROR 03-01 10:00:01 [core.py:9] AttributeError: 'Drafter' object has no attribute 'q'\n",
+    )
+    assert [i.text for i in facts.incidents] == ["AttributeError: 'Drafter' object has no attribute 'q'"]
+
+
+def test_frames_are_read_from_a_traceback_that_went_through_json(tmp_path: Path) -> None:
+    facts = _facts(
+        tmp_path,
+        "Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File \\"/opt/sglang/srt/managers/scheduler.py\\", line 21, in run_scheduler_process\n'
+        "    scheduler.event_loop_normal()\n"
+        '  File \\"/opt/sglang/srt/speculative/eagle_worker.py\\", line 33, in verify\n',
+    )
+    assert facts.incidents[0].frames == ("verify (eagle_worker.py:33)", "run_scheduler_process (scheduler.py:21)")
+
+
+def test_a_head_with_level_process_and_file_is_sglangs_with_its_ranks(tmp_path: Path) -> None:
+    head = "2026-02-11 07:00:{s:02d}.120 {level} 4410 [{tags} {file}:41] "
+    facts = _facts(
+        tmp_path,
+        head.format(s=5, level="INFO", tags="DP1 TP3 EP3", file="scheduler_metrics_mixin.py")
+        + "Decode batch, #running-req: 2, #token: 900, token usage: 0.01, accept len: 2.10, accept rate: 0.70, cuda graph: "
+        "True, gen throughput (token/s): 90.10, #queue-req: 0\n"
+        + head.format(s=9, level="ERROR", tags=" TP3", file="scheduler.py")
+        + "Scheduler hit an exception: Traceback (most recent call last):\n",
+    )
+    assert facts.identity.engine.value == "sglang"
+    assert facts.incidents[0].rank == 3
+    assert facts.windows.sample[0].stream == "DP1"
