@@ -55,3 +55,31 @@ def test_a_head_with_level_process_and_file_is_sglangs_with_its_ranks(tmp_path: 
     assert facts.identity.engine.value == "sglang"
     assert facts.incidents[0].rank == 3
     assert facts.windows.sample[0].stream == "DP1"
+
+
+def test_an_error_pasted_as_one_paragraph_is_read_line_by_line(tmp_path: Path) -> None:
+    head = "(Worker_TP0 pid=91) ERROR 03-02 11:00:0{s} [multiproc_executor.py:597] "
+    lines = ("WorkerProc failed to start.", "Traceback (most recent call last):", "AssertionError: 3 drafts for 2 rows")
+    text = " ".join(head.format(s=s) + line for s, line in enumerate(lines))
+    facts = _facts(tmp_path, f"I tried it, this came: {text}\n")
+    assert "AssertionError: 3 drafts for 2 rows" in [i.text for i in facts.incidents]
+
+
+def test_the_waits_of_one_process_add_up_until_it_goes_on(tmp_path: Path) -> None:
+    line = (
+        "(EngineCore pid={pid}) INFO 03-02 11:{m:02d}:00 [shm_broadcast.py:681] No available shared memory broadcast block "
+        "found in 60 seconds. This happens.\n"
+    )
+    waits = [line.format(pid=5, m=m) for m in (1, 2, 30, 31, 32, 33)] + [line.format(pid=6, m=40)]
+    stall = _facts(tmp_path, "".join(waits)).stall
+    assert stall is not None
+    assert (stall.waited_s, stall.processes, stall.served_after) == (240.0, 2, False)
+
+
+def test_only_failures_among_nccls_warnings_are_incidents(tmp_path: Path) -> None:
+    facts = _facts(
+        tmp_path,
+        "n1:7:8 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]\n"
+        "n1:7:8 [0] misc/ibvwrap.cc:206 NCCL WARN Call to ibv_modify_qp failed with error No such device errno 19\n",
+    )
+    assert [i.kind for i in facts.incidents] == ["nccl_error"]

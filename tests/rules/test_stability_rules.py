@@ -305,6 +305,21 @@ def test_a_loader_that_ran_out_of_memory_is_not_told_as_a_wrong_checkpoint():
     assert "memory" in died(incident("exception", "OutOfMemoryError: CUDA out of memory.", frames=frames)).title
 
 
+def test_the_line_that_a_vague_error_points_to_is_told_instead():
+    vague = incident(
+        "exception", "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)"
+    )
+    warned = incident("nccl_error", "NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out", second=1)
+    assert "could not connect two InfiniBand or RoCE ports" in died(vague, warned).title
+    assert "call to the system" in died(vague).title
+
+
+def test_a_warning_of_nccl_alone_does_not_kill_the_engine():
+    assert died(incident("nccl_error", "NCCL WARN socketProgress: Connection closed by remote peer")).title.startswith(
+        "NCCL failed: another process of the NCCL group went away"
+    )
+
+
 def test_sigquit_alone_is_a_death_without_a_known_cause():
     finding = died(incident("sigquit", "Received sigquit from a child process. It usually means the child failed."))
     assert finding.confidence is Confidence.LOW

@@ -427,6 +427,16 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
+class Stall:
+    """vLLM's engine core says once a minute that it waits for a worker: the longest such wait of one process."""
+
+    waited_s: float
+    processes: int  # that said so
+    served_after: bool  # tokens were generated after the last of these lines
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Startup:
     """How the server came up."""
 
@@ -552,6 +562,7 @@ class Facts:
     nccl: NcclFacts = field(default_factory=NcclFacts)
     startup: Startup = field(default_factory=Startup)
     incidents: tuple[Incident, ...] = ()
+    stall: Stall | None = None
     collective_timeouts: tuple[CollectiveTimeout, ...] = ()
     last_seen: tuple[RankActivity, ...] = ()
     stability: Stability = field(default_factory=Stability)

@@ -9,7 +9,10 @@ from traceana.rules.interface import Confidence
 
 @dataclass(frozen=True, slots=True)
 class KnownText:
-    """One known end. `texts`: any of them (lower case) marks it. `kind`: the incident kind that means the same."""
+    """One known end. `texts`: any of them (lower case) marks it. `kind`: the incident kind that means the same.
+
+    `vague`: it only says that another line tells more.
+    """
 
     texts: tuple[str, ...]
     title: str
@@ -19,3 +22,4 @@ class KnownText:
     confidence: Confidence
     source: str
     kind: str | None = None
+    vague: bool = False

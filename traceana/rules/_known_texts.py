@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from traceana.rules._known_text import KnownText
+from traceana.rules._nccl_texts import NCCL_TEXTS
 from traceana.rules._start_texts import LOADER_TEXTS, START_TEXTS
 from traceana.rules.interface import Confidence
 
@@ -262,7 +263,7 @@ KNOWN_TEXTS: tuple[KnownText, ...] = (
 
 
 #: everything that is known; what is said of a start is more specific than what any run can end with
-ALL_TEXTS = (*START_TEXTS, *KNOWN_TEXTS, *LOADER_TEXTS)
+ALL_TEXTS = (*START_TEXTS, *KNOWN_TEXTS, *NCCL_TEXTS, *LOADER_TEXTS)
 
 
 def known_text(texts: tuple[str, ...], kinds: tuple[str, ...]) -> KnownText | None:

@@ -111,18 +111,19 @@ def _finding(facts: Facts, roots: list[Incident], ends: list[Incident]) -> Findi
     root = _root(roots, ends)
     incidents = roots + ends
     own = words(root.text, root.evidence.text, *root.frames)
-    known = known_text((own,), (root.kind,)) or known_text(
-        tuple(words(i.text, *i.frames) for i in roots if i.kind not in _LAST), ()
-    )
+    known = known_text((own,), (root.kind,))
+    if known is None or known.vague:
+        others = (words(i.text, *i.frames) for i in roots if i.kind not in _LAST and i is not root)
+        known = known_text(tuple(others), ()) or known
     died = _died(facts, incidents)
-    others = f", {_also(incidents, root)}" if len(incidents) > 1 else ""
+    also = f", {_also(incidents, root)}" if len(incidents) > 1 else ""
     return Finding(
         code=RULE.code,
         title=_title(root, known, died),
         severity=Severity.CRITICAL if died else Severity.WARNING,
         confidence=known.confidence if known else Confidence.LOW,
         why=(
-            f"The earliest error in the log{_on(root)}: {_told(root)}{others}. "
+            f"The earliest error in the log{_on(root)}: {_told(root)}{also}. "
             + (known.meaning if known else "The text is not one that this rule knows: read the lines around it.")
             + _draft_tokens(facts, known)
         ),
@@ -146,7 +147,7 @@ def _told(root: Incident) -> str:
 
 def _died(facts: Facts, incidents: list[Incident]) -> bool:
     """Whether something ended: a kind that says so, a fatal wording, or nothing served afterwards."""
-    if any(i.kind not in ("exception", "argument_error", "nan_logits") for i in incidents):
+    if any(i.kind not in ("exception", "argument_error", "nan_logits", "nccl_error") for i in incidents):
         return True
     if any(mark in words(i.text, i.evidence.text) for i in incidents for mark in _FATAL):
         return True
@@ -160,7 +161,13 @@ def _served_after(facts: Facts, moment: datetime | None) -> bool:
 
 
 def _title(root: Incident, known: KnownText | None, died: bool) -> str:
-    subject = "The engine died" if died else "An error was logged and the server went on"
+    subject = (
+        "NCCL failed"
+        if root.kind == "nccl_error"
+        else "The engine died"
+        if died
+        else "An error was logged and the server went on"
+    )
     if known is not None:
         return f"{subject}: {known.title}"
     if root.kind in _CONSEQUENCES:

@@ -162,7 +162,7 @@ GRAMMARS: tuple[Grammar, ...] = (
             f"exception_{name.lower()}",
             f"{name}:",
             # warnings quote these too ("failed to import ...: ImportError: ..."): only where an error line begins
-            rf"(?:^|\| |stderr F |ERROR [^\]]{{1,80}}\] |pid=[0-9]+\) )(?P<subject>[A-Za-z_.]*{name}): (?P<message>[^\n]{{1,400}})",
+            rf"(?:^ *|\| |stderr F |[0-9]:[0-9]{{2}} |ERROR [^\]]{{1,80}}\] |pid=[0-9]+\) )(?P<subject>[A-Za-z_.]*{name}): (?P<message>[^\n]{{1,400}})",
             f"(EngineCore pid=7) ERROR 02-03 09:10:00 [core.py:9] {name}: something went wrong",
             {"subject": name, "message": "something went wrong"},
             kind="exception",

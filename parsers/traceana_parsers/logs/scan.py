@@ -20,7 +20,7 @@ from traceana_parsers.logs.catalog import grammars
 from traceana_parsers.logs.families import Family, Result, Where, family_for
 from traceana_parsers.logs.grammar import Grammar, PatternGrammar
 from traceana_parsers.logs.not_logs import not_a_log
-from traceana_parsers.logs.prefixes import RECORD_START, strip_ansi, unwrap_json
+from traceana_parsers.logs.prefixes import HEAD_START, RECORD_START, strip_ansi, unwrap_json
 from traceana_parsers.sources import Source, SourceError, Stream, StreamState, blocks, open_stream
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _RETURN = re.compile("\r")
 _LEAP_DAY = re.compile(rb"(?:[^0-9-]02-29|Feb 29) [0-9]{2}:[0-9]{2}:[0-9]{2}")  # not in a full date
 _SHAPE_LINES = 4000
 _NO_SERVER = ("unknown", "nccl")  # formats that other lines may tell better
+_GLUED_HEADS = 3  # records that name their time on one line; fewer may quote another line
 _MAX_GLUED = 20_000  # glued lines taken apart per block; beyond that only the first record of each is read
 
 
@@ -258,6 +259,11 @@ def _glued(
     if (hits["n"] > 1).any():
         several = hits.filter(pl.col("n") > 1).filter(record)["row"].unique(maintain_order=True)
         found = dict.fromkeys(several.to_list(), _RECORD_START)
+    doubled = hits["row"].is_duplicated() & hits.select(record).to_series()
+    if doubled.any():  # an error pasted as one paragraph: each of its lines was another record
+        rows = hits.filter(doubled)["row"].unique().sort()
+        heads = lines.text.gather(rows).str.count_matches(HEAD_START)
+        found |= dict.fromkeys(rows.filter(heads >= _GLUED_HEADS).to_list(), _RECORD_START)
     if lines.returns and hits["row"].is_duplicated().any():
         mixed = hits.filter(pl.col("row").is_duplicated()).filter(record)["row"].unique().sort()
         inner = lines.text.gather(mixed).str.contains("\r[^\r]")

@@ -417,7 +417,7 @@ EVENTS: tuple[PatternGrammar, ...] = (
     _p(
         "shm_broadcast_stall",
         "No available shared memory broadcast block found",
-        r"found in (?P<value>[0-9]+) seconds",
+        r"block found(?: in (?P<value>[0-9]+) seconds)?",
         "(EngineCore pid=380) INFO 02-03 09:10:00 [shm_broadcast.py:698] No available shared memory broadcast block found in "
         "60 seconds. This typically happens when some processes are hanging",
         {"value": 60.0},
@@ -465,6 +465,15 @@ EVENTS: tuple[PatternGrammar, ...] = (
         "(EngineCore pid=380) ERROR 02-03 09:20:00 [multiproc_executor.py:281] Worker proc VllmWorker-0 died unexpectedly "
         "(exit code: -4), shutting down executor.",
         {"subject": "VllmWorker-0", "exit_code": "-4"},
+    ),
+    _p(
+        "engine_dump",
+        "Dumping input data",
+        r"Dumping input data",
+        "(EngineCore pid=380) ERROR 02-03 09:20:00 [dump_input.py:72] Dumping input data",
+        {},
+        kind="engine_dead",
+        source="logging_utils/dump_input.py: a forward failed",
     ),
     _p(
         "engine_fatal",
