@@ -18,8 +18,8 @@ NCCL_TEXTS: tuple[KnownText, ...] = (
     KnownText(
         ("ibv_modify_qp failed",),
         "NCCL could not connect two InfiniBand or RoCE ports",
-        "It paired ports that do not reach each other, or one that the container or fabric does not offer. errno 110 is "
-        "no answer, 19 no such device or GID, 101 and 113 no route.",
+        "It paired ports that do not reach each other, or one that the container or fabric does not offer. errno 110 "
+        "is no answer, 19 no such device or GID, 101 and 113 no route.",
         (
             "NCCL_IB_HCA with the ports of that fabric, NCCL_IB_GID_INDEX for RoCE",
             "NCCL_CROSS_NIC=0 where only ports of equal number are connected",

@@ -66,6 +66,7 @@ _WHY_DEAD = (
     "a draft head made for another model or precision",
     "prefill on another server that does not hand over the drafter's state",
     "ACC001",
+    "a collective that returns wrong data: the text is garbage then as well (ACC009)",
     "NaN logits",
 )
 
