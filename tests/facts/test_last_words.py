@@ -83,3 +83,27 @@ def test_only_failures_among_nccls_warnings_are_incidents(tmp_path: Path) -> Non
         "n1:7:8 [0] misc/ibvwrap.cc:206 NCCL WARN Call to ibv_modify_qp failed with error No such device errno 19\n",
     )
     assert [i.kind for i in facts.incidents] == ["nccl_error"]
+
+
+def test_an_error_after_the_last_window_is_not_called_a_death(tmp_path: Path) -> None:
+    window = (
+        "[2026-02-03 09:15:0{s} TP0] Decode batch, #running-req: 4, #token: 5120, token usage: 0.03, cuda graph: True, gen "
+        "throughput (token/s): 280.10, #queue-req: 0\n"
+    )
+    text = window.format(s=1) + window.format(s=5)
+    for line, title in (
+        ("ValueError: The prompt (length 90) is longer than 80.", "The log ends with an error: ValueError"),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", "The engine died: a kernel"),
+        ("run.sh: line 4: 77 Bus error      (core dumped) python", "The engine died: a process touched memory"),
+        (
+            "[2026-02-03 09:15:09] Rank 1 scheduler is dead. Look at its log.",
+            "The engine died; its first error is not in",
+        ),
+        (
+            "ValueError: token_to_kv_pool_allocator memory leak detected! 3 4 5",
+            "The engine died: SGLang's own check found",
+        ),
+    ):
+        (tmp_path / "server.log").write_text(f"{text}{line}\n")
+        found = [f.title for f in api.diagnose([str(tmp_path)]).findings if f.code == "STB003"]
+        assert found and found[0].startswith(title), (line, found)

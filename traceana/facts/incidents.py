@@ -30,6 +30,7 @@ _KINDS = {
     "custom_cuda_error": "exception",
     "cuda_error": "exception",
     "fatal_signal": "worker_died",
+    "gpu_xid": "gpu_fault",
     "nccl_timeout": "collective_timeout",
     "nccl_warn": "nccl_error",
     "context_length": "context_length",

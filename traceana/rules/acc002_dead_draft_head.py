@@ -58,7 +58,8 @@ LATER_POSITIONS = Threshold(
 DRAFTED = Threshold("drafted", 1000, "draft tokens", "drafted at least so many", "paroquant #42, vllm #55605", True)
 DEAD_LENGTH = Threshold("dead_length", 1.04, "tokens", "accept length at most", "paroquant #42, vllm #55605", True)
 MANY_LINES = Threshold("many_lines", 20, "lines", "stats lines for confidence high", "sglang PR #21272", True)
-FEW_LINES = Threshold("few_lines", 5, "lines", "stats lines below which nothing is said", "40 cycles a line", False)
+SOME_LINES = Threshold("some_lines", 5, "lines", "stats lines for confidence medium", "40 cycles a line", False)
+FEW_LINES = Threshold("few_lines", 3, "lines", "stats lines below which nothing is said", "40 cycles a line", False)
 
 _WHY_DEAD = (
     "draft weights missing from the checkpoint or not loaded",
@@ -116,7 +117,11 @@ def _by_length(facts: Facts, baseline: Facts | None, accept_length: float) -> Ou
         return _finding(facts, baseline, Confidence.HIGH)  # vLLM's lines count the drafts: few lines are enough
     if accept_length > DEAD_LENGTH.value or acceptance.n_samples < FEW_LINES.value:
         return _too_few(facts)
-    return _finding(facts, baseline, Confidence.HIGH if acceptance.n_samples >= MANY_LINES.value else Confidence.MEDIUM)
+    lines = acceptance.n_samples
+    if lines < SOME_LINES.value and acceptance.drafted is not None:
+        return _too_few(facts)  # counted, and too few to tell
+    sure = Confidence.MEDIUM if lines >= SOME_LINES.value else Confidence.LOW
+    return _finding(facts, baseline, Confidence.HIGH if lines >= MANY_LINES.value else sure)
 
 
 def _dead_positions(positions: tuple[float, ...]) -> bool:
@@ -161,6 +166,6 @@ RULE = Rule(
     name="dead-draft-head",
     severity=Severity.CRITICAL,
     check=check,
-    thresholds=(FIRST_POSITION, LATER_POSITIONS, DRAFTED, DEAD_LENGTH, MANY_LINES, FEW_LINES),
+    thresholds=(FIRST_POSITION, LATER_POSITIONS, DRAFTED, DEAD_LENGTH, MANY_LINES, SOME_LINES, FEW_LINES),
     asks="whether the draft head is dead",
 )

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from enum import Enum
 
 from traceana.facts.model import Facts, Incident
 from traceana.rules._known_text import KnownText
@@ -60,7 +61,17 @@ _ECHOES = (
     "enginecore failed to start",
     "it usually means",
 )
-_FATAL = ("scheduler hit an exception", "enginecore", "workerproc", "failed core proc")
+_FATAL = (
+    *(
+        "scheduler hit an exception",
+        "enginecore",
+        "workerproc",
+        "failed core proc",
+        "rpc call to",
+        "memory leak detected",
+    ),
+    *("cuda error", "hip error"),  # a context that failed stays failed
+)
 #: the line before a traceback, in place of its message: the log was cut, or lines are left out
 _CUT = re.compile(r"Traceback \(most recent call last\):\s*$|encountered a fatal error\.?\s*$|failed to start\.?\s*$")
 _EXCEPTION = re.compile(r"\b([A-Z][A-Za-z]*(?:Error|Exception))\b")
@@ -115,12 +126,12 @@ def _finding(facts: Facts, roots: list[Incident], ends: list[Incident]) -> Findi
     if known is None or known.vague:
         others = (words(i.text, *i.frames) for i in roots if i.kind not in _LAST and i is not root)
         known = known_text(tuple(others), ()) or known
-    died = _died(facts, incidents)
+    end = _end(facts, incidents)
     also = f", {_also(incidents, root)}" if len(incidents) > 1 else ""
     return Finding(
         code=RULE.code,
-        title=_title(root, known, died),
-        severity=Severity.CRITICAL if died else Severity.WARNING,
+        title=_title(root, known, end),
+        severity=Severity.WARNING if end is _End.WENT_ON or (end is _End.OPEN and known is None) else Severity.CRITICAL,
         confidence=known.confidence if known else Confidence.LOW,
         why=(
             f"The earliest error in the log{_on(root)}: {_told(root)}{also}. "
@@ -145,14 +156,26 @@ def _told(root: Incident) -> str:
     return f"{said} (in {place})"
 
 
-def _died(facts: Facts, incidents: list[Incident]) -> bool:
-    """Whether something ended: a kind that says so, a fatal wording, or nothing served afterwards."""
+class _End(Enum):
+    """How the log ends, in the words of the title."""
+
+    DIED = "The engine died"
+    OPEN = "The log ends with an error"  # a request's error looks the same
+    WENT_ON = "An error was logged and the server went on"
+    NCCL = "NCCL failed"
+
+
+def _end(facts: Facts, incidents: list[Incident]) -> _End:
+    """Whether something ended: a kind that says so, a fatal wording, a start without windows."""
+    if all(i.kind == "nccl_error" for i in incidents):
+        return _End.NCCL
     if any(i.kind not in ("exception", "argument_error", "nan_logits", "nccl_error") for i in incidents):
-        return True
+        return _End.DIED
     if any(mark in words(i.text, i.evidence.text) for i in incidents for mark in _FATAL):
-        return True
-    last = max((i.ts for i in incidents if i.ts is not None), default=None)
-    return not _served_after(facts, last)
+        return _End.DIED
+    if _served_after(facts, max((i.ts for i in incidents if i.ts is not None), default=None)):
+        return _End.WENT_ON
+    return _End.OPEN if facts.windows.n else _End.DIED
 
 
 def _served_after(facts: Facts, moment: datetime | None) -> bool:
@@ -160,14 +183,8 @@ def _served_after(facts: Facts, moment: datetime | None) -> bool:
     return moment is not None and bool(times) and max(times) > moment
 
 
-def _title(root: Incident, known: KnownText | None, died: bool) -> str:
-    subject = (
-        "NCCL failed"
-        if root.kind == "nccl_error"
-        else "The engine died"
-        if died
-        else "An error was logged and the server went on"
-    )
+def _title(root: Incident, known: KnownText | None, end: _End) -> str:
+    subject = end.value
     if known is not None:
         return f"{subject}: {known.title}"
     if root.kind in _CONSEQUENCES:
