@@ -293,6 +293,8 @@ def test_a_traceback_cut_before_its_message_is_told_by_where_it_stood():
     assert "the message, is not in the log; it stood in traverse_tree (spec_utils.py:41)" in finding.why
     assert "a request with a grammar met speculation" in finding.title
     assert finding.confidence is Confidence.MEDIUM
+    other = died(incident("exception", cut.text, frames=("forward (model.py:9)",)))
+    assert other.title == "The engine died in forward (model.py:9); the message is not in this log"
 
 
 def test_the_processors_illegal_instruction_is_not_the_gpus():

@@ -398,6 +398,7 @@ class NcclFacts:
     p2p_disabled: tuple[Evidence, ...] = ()
     slow_graph: tuple[Evidence, ...] = ()  # GRAPH lines with less than 1 GB/s
     graph_lines: int = 0  # GRAPH lines seen at all
+    sockets: tuple[Evidence, ...] = ()  # connections between nodes over TCP
     requested: tuple[Setting, ...] = ()  # NCCL_* seen in a command line, if any
 
 

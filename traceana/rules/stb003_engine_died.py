@@ -187,6 +187,8 @@ def _title(root: Incident, known: KnownText | None, end: _End) -> str:
     subject = end.value
     if known is not None:
         return f"{subject}: {known.title}"
+    if root.frames and _CUT.search(root.text):
+        return f"{subject} in {clip(root.frames[0], 80)}{_on(root)}; the message is not in this log"
     if root.kind in _CONSEQUENCES:
         return f"{subject}; its first error is not in this log"
     match = _EXCEPTION.search(root.text)
