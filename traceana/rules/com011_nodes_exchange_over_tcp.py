@@ -47,8 +47,8 @@ def check(facts: Facts, baseline: Facts | None) -> Outcome:
         confidence=Confidence.HIGH,
         why=(
             "Each message between nodes goes through host memory and the kernel's network stack. With tensor "
-            "parallelism over nodes, each layer's allreduce waits for that, in the draft and in the verify. What it costs of the "
-            "cycle is not in the log."
+            "parallelism over nodes, each layer's allreduce waits for that, in the draft and in the verify. What it "
+            "costs of the cycle is not in the log."
         ),
         fix=(
             "give the containers their RDMA devices (--device=/dev/infiniband --ulimit memlock=-1) and user "
