@@ -26,9 +26,13 @@ def test_warnings_that_quote_an_import_error_are_no_incident(tmp_path: Path) -> 
     facts = _facts(
         tmp_path,
         "WARNING 03-01 10:00:00 [interface.py:9] Failed to import vllm._C with ImportError: libfoo.so: no such file\n"
-        "(EngineCore pid=4) ERROR 03-01 10:00:01 [core.py:9] AttributeError: 'Drafter' object has no attribute 'q'\n",
+        "(EngineCore pid=4) ERROR 03-01 10:00:01 [core.py:9] AttributeError: 'Drafter' object has no attribute 'q'\n"
+        "[rank1]: NotImplementedError: no drafts here\n",
     )
-    assert [i.text for i in facts.incidents] == ["AttributeError: 'Drafter' object has no attribute 'q'"]
+    assert [i.text for i in facts.incidents] == [
+        "AttributeError: 'Drafter' object has no attribute 'q'",
+        "NotImplementedError: no drafts here",
+    ]
 
 
 def test_frames_are_read_from_a_traceback_that_went_through_json(tmp_path: Path) -> None:

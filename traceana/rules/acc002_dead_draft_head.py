@@ -30,6 +30,7 @@ References:
 from __future__ import annotations
 
 from traceana.facts.model import Facts
+from traceana.rules._collectives import one_gpu
 from traceana.rules._drafts import eagle3_under_eagle, head_gate, nearly_all_rejected
 from traceana.rules._levels import loss
 from traceana.rules._text import count, length, pct, picked
@@ -61,13 +62,13 @@ MANY_LINES = Threshold("many_lines", 20, "lines", "stats lines for confidence hi
 SOME_LINES = Threshold("some_lines", 5, "lines", "stats lines for confidence medium", "40 cycles a line", False)
 FEW_LINES = Threshold("few_lines", 3, "lines", "stats lines below which nothing is said", "40 cycles a line", False)
 
+_WRONG_DATA = "a collective that returns wrong data: the text is garbage then as well (ACC009)"
 _WHY_DEAD = (
     "draft weights missing from the checkpoint or not loaded",
     "an MTP layer quantised together with the target",
     "a draft head made for another model or precision",
     "prefill on another server that does not hand over the drafter's state",
     "ACC001",
-    "a collective that returns wrong data: the text is garbage then as well (ACC009)",
     "NaN logits",
 )
 
@@ -156,7 +157,7 @@ def _finding(facts: Facts, baseline: Facts | None, confidence: Confidence) -> Fi
         ),
         evidence=picked(acceptance.evidence, acceptance.per_position.evidence, acceptance.accept_length.evidence),
         confirm="the same prompts with the draft in bf16 beside the unquantised target",
-        rivals=_WHY_DEAD,
+        rivals=_WHY_DEAD if one_gpu(facts) else (*_WHY_DEAD, _WRONG_DATA),
         explains_ms_per_token=loss(facts, baseline),
     )
 

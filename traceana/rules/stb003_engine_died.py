@@ -135,7 +135,7 @@ def _finding(facts: Facts, roots: list[Incident], ends: list[Incident]) -> Findi
         confidence=known.confidence if known else Confidence.LOW,
         why=(
             f"The earliest error in the log{_on(root)}: {_told(root)}{also}. "
-            + (known.meaning if known else "The text is not one that this rule knows: read the lines around it.")
+            + (known.meaning if known else _unknown(root))
             + _draft_tokens(facts, known)
         ),
         fix=known.fix if known else ("read the traceback from the first exception on, not from the last",),
@@ -154,6 +154,12 @@ def _told(root: Incident) -> str:
     if _CUT.search(root.text):
         return f"an exception whose last line, the message, is not in the log; it stood in {place}"
     return f"{said} (in {place})"
+
+
+def _unknown(root: Incident) -> str:
+    if root.frames and _CUT.search(root.text):
+        return "Without the message the cause is not known: it stands at the end of the traceback, in the whole log."
+    return "The text is not one that this rule knows: read the lines around it."
 
 
 class _End(Enum):

@@ -21,6 +21,42 @@ def _p(
     )
 
 
+_ANYWHERE = r"(?:^|[ \])|.])"
+#: where the text of an uncaught exception begins: warnings quote others ("failed to import x: ImportError: ...")
+_LINE_OF_AN_ERROR = r"(?:^ *|\| |stderr F |[0-9]:[0-9]{2} |ERROR [^\]]{1,80}\] |pid=[0-9]+\) |\[rank[0-9]+\]: )"
+_ERRORS = (
+    *(
+        "TypeError",
+        "ValueError",
+        "RuntimeError",
+        "OutOfMemoryError",
+        "KeyError",
+        "AcceleratorError",
+        "DistBackendError",
+    ),
+)
+_ERRORS_ALSO_QUOTED = (
+    *("AttributeError", "NotImplementedError", "IndexError", "ImportError", "ModuleNotFoundError", "TimeoutError"),
+    *("FileNotFoundError", "OutOfResources", "DistStoreError", "BackendCompilerFailed", "InductorError"),
+    *("InternalTorchDynamoError", "ZeroDivisionError", "UnboundLocalError", "NameError", "ActorDiedError"),
+    *("RayActorError", "RayChannelTimeoutError"),
+)
+
+
+def _error(name: str, begin: str) -> PatternGrammar:
+    """Exceptions of this name, where the text before them ends with `begin`."""
+    return _p(
+        f"exception_{name.lower()}",
+        f"{name}:",
+        rf"{begin}(?P<subject>[A-Za-z_.]*{name}): (?P<message>[^\n]{{1,400}})",
+        f"(EngineCore pid=7) ERROR 02-03 09:10:00 [core.py:9] {name}: something went wrong",
+        {"subject": name, "message": "something went wrong"},
+        kind="exception",
+        optional=True,
+        fold=True,
+    )
+
+
 GRAMMARS: tuple[Grammar, ...] = (
     _p(
         "custom_allreduce_off",
@@ -136,60 +172,8 @@ GRAMMARS: tuple[Grammar, ...] = (
         {},
         fold=True,
     ),
-    *(
-        _p(
-            f"exception_{name.lower()}",
-            f"{name}:",
-            rf"(?:^|[ \])|.])(?P<subject>[A-Za-z_.]*{name}): (?P<message>[^\n]{{1,400}})",
-            f"{name}: something went wrong",
-            {"subject": name, "message": "something went wrong"},
-            kind="exception",
-            optional=True,
-            fold=True,
-        )
-        for name in (
-            "TypeError",
-            "ValueError",
-            "RuntimeError",
-            "OutOfMemoryError",
-            "KeyError",
-            "AcceleratorError",
-            "DistBackendError",
-        )
-    ),
-    *(
-        _p(
-            f"exception_{name.lower()}",
-            f"{name}:",
-            # warnings quote these too ("failed to import ...: ImportError: ..."): only where an error line begins
-            rf"(?:^ *|\| |stderr F |[0-9]:[0-9]{{2}} |ERROR [^\]]{{1,80}}\] |pid=[0-9]+\) )(?P<subject>[A-Za-z_.]*{name}): (?P<message>[^\n]{{1,400}})",
-            f"(EngineCore pid=7) ERROR 02-03 09:10:00 [core.py:9] {name}: something went wrong",
-            {"subject": name, "message": "something went wrong"},
-            kind="exception",
-            optional=True,
-            fold=True,
-        )
-        for name in (
-            "AttributeError",
-            "NotImplementedError",
-            "IndexError",
-            "ImportError",
-            "ModuleNotFoundError",
-            "TimeoutError",
-            "FileNotFoundError",
-            "OutOfResources",
-            "DistStoreError",
-            "BackendCompilerFailed",
-            "InductorError",
-            "InternalTorchDynamoError",
-            "ZeroDivisionError",
-            "UnboundLocalError",
-            "NameError",
-            "ActorDiedError",
-            "RayActorError",
-            "RayChannelTimeoutError",
-        )
-    ),
+    *(_error(name, _ANYWHERE) for name in _ERRORS),
+    *(_error(name, _LINE_OF_AN_ERROR) for name in _ERRORS_ALSO_QUOTED),
     _p(
         "exception_pydantic",
         "Value error, ",
