@@ -249,6 +249,11 @@ def test_a_dead_head_is_not_reported_as_low_acceptance_too() -> None:
     assert "ACC002" in outcome.note
 
 
+def test_three_lines_of_an_excerpt_at_1_00_are_told_with_low_confidence() -> None:
+    finding = found(acc002.check(rejected(3), None))
+    assert finding.confidence is Confidence.LOW
+
+
 def test_two_lines_at_1_00_are_too_few() -> None:
     outcome = acc002.check(drafting(tokens=1.0, lines=2), None)
     assert isinstance(outcome, CannotTell)

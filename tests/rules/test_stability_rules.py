@@ -20,7 +20,7 @@ from traceana.facts.model import Capacity, Evidence, RankActivity, Speculation, 
 from traceana.rules import stb001_graph_capture_never_ended as stb001
 from traceana.rules import stb002_watchdog_timeout as stb002
 from traceana.rules import stb003_engine_died as stb003
-from traceana.rules._known_texts import KNOWN_TEXTS
+from traceana.rules._known_texts import ALL_TEXTS
 from traceana.rules.interface import CannotTell, Clear, Confidence, NotApplicable, Severity
 
 # STB001
@@ -203,6 +203,27 @@ def died(*incidents, **more):
             "not numbers",
             "medium",
         ),
+        ("exception", "RuntimeError: CUDA error: an illegal instruction was encountered", "GPU kernel failed", "low"),
+        ("exception", "Value error: Model architectures ['X'] are not supported for now.", "architecture", "high"),
+        ("exception", "TimeoutError: RPC call to sample_tokens timed out.", "did not answer in time", "medium"),
+        (
+            "exception",
+            "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
+            "no room",
+            "high",
+        ),
+        (
+            "exception",
+            "OutOfResources: out of resource: shared memory, Required: 9, Hardware limit: 8.",
+            "Triton",
+            "medium",
+        ),
+        (
+            "exception",
+            "RuntimeError: CUDA error: peer access is not supported between these two devices",
+            "cannot",
+            "high",
+        ),
         ("exception", "ValueError: something entirely new", "ValueError", "low"),
     ],
 )
@@ -259,6 +280,48 @@ def test_an_exception_that_the_server_survived_is_no_death():
     assert "went on" in finding.title
 
 
+_FRAMES = (
+    "traverse_tree (spec_utils.py:41)",
+    "generate_token_bitmask (spec_utils.py:90)",
+    "verify (eagle_worker.py:7)",
+)
+
+
+def test_a_traceback_cut_before_its_message_is_told_by_where_it_stood():
+    cut = incident("exception", "Scheduler hit an exception: Traceback (most recent call last):", frames=_FRAMES)
+    finding = died(cut)
+    assert "the message, is not in the log; it stood in traverse_tree (spec_utils.py:41)" in finding.why
+    assert "a request with a grammar met speculation" in finding.title
+    assert finding.confidence is Confidence.MEDIUM
+    other = died(incident("exception", cut.text, frames=("forward (model.py:9)",)))
+    assert other.title == "The engine died in forward (model.py:9); the message is not in this log"
+
+
+def test_the_processors_illegal_instruction_is_not_the_gpus():
+    assert "processor" not in died(incident("exception", "CUDA error: an illegal instruction was encountered")).why
+
+
+def test_a_loader_that_ran_out_of_memory_is_not_told_as_a_wrong_checkpoint():
+    frames = ("load_weights (llama_eagle3.py:5)",)
+    assert "fit" in died(incident("exception", "KeyError: 'midlayer.weight'", frames=frames)).title
+    assert "memory" in died(incident("exception", "OutOfMemoryError: CUDA out of memory.", frames=frames)).title
+
+
+def test_the_line_that_a_vague_error_points_to_is_told_instead():
+    vague = incident(
+        "exception", "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)"
+    )
+    warned = incident("nccl_error", "NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out", second=1)
+    assert "could not connect two InfiniBand or RoCE ports" in died(vague, warned).title
+    assert "call to the system" in died(vague).title
+
+
+def test_a_warning_of_nccl_alone_does_not_kill_the_engine():
+    assert died(incident("nccl_error", "NCCL WARN socketProgress: Connection closed by remote peer")).title.startswith(
+        "NCCL failed: another process of the NCCL group went away"
+    )
+
+
 def test_sigquit_alone_is_a_death_without_a_known_cause():
     finding = died(incident("sigquit", "Received sigquit from a child process. It usually means the child failed."))
     assert finding.confidence is Confidence.LOW
@@ -281,7 +344,7 @@ def test_excerpts_of_the_log_are_one_short_line_without_control_characters():
 
 
 def test_every_known_text_names_its_source_and_is_written_in_lower_case():
-    for row in KNOWN_TEXTS:
+    for row in ALL_TEXTS:
         assert row.source
         assert row.fix
         assert all(text == text.lower() for text in row.texts), row.title

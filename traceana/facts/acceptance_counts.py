@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from traceana.facts.acceptance import loads, mean_of
 from traceana.facts.locate import Locator
 from traceana.facts.model import Acceptance, Fact, Provenance, Speculation
+from traceana.facts.windows import LOG_INTERVAL_S, interval_s
 from traceana.speculation.vllm_lengths import V0Counters, vllm_accept_length, vllm_v0_accept_length, vllm_v0_window
 
 if TYPE_CHECKING:
@@ -28,9 +29,11 @@ def printed_with_bonus(spec: pl.DataFrame, k: int | None, version: str | None) -
     told: dict[bool, int] = {True: 0, False: 0}
     words = "no SpecDecoding line with a mean acceptance length"
     for row in rows.head(50).iter_rows(named=True):
-        value, words = vllm_accept_length(
+        value, said = vllm_accept_length(
             row["accept_length_printed"], row["per_position"], row["accepted"], row["drafted"], k, version
         )
+        if value is not None or not any(told.values()):  # a line that was cut tells less than the others
+            words = said
         if value is not None:
             told[abs(value - row["accept_length_printed"]) < 0.5] += 1
     if told[True] == told[False]:
@@ -47,15 +50,14 @@ def skips_steps(joined: pl.DataFrame, k: int | None) -> bool:
     import polars as pl
 
     both = joined.filter((pl.col("gen_tps") > 0) & (pl.col("drafted") > 0)).sort("file_id", "line")
-    if k is None or both.height < 2:
+    seconds = interval_s(both)
+    if k is None or both.height < 2 or seconds is None:
         return False
-    usual = both.select(pl.col("ts").diff().dt.total_milliseconds().alias("ms"))["ms"]
-    median = usual.filter(usual > 0).median()
-    if not isinstance(median, (int, float)):
-        return False
-    generated = float(both["gen_tps"].sum()) * median / 1000.0
+    if "accepted_tps" not in both.columns or not both["accepted_tps"].is_not_null().any():
+        seconds = min(seconds, LOG_INTERVAL_S)  # an excerpt of distant lines must not look like skipped steps
+    generated = float(both["gen_tps"].sum()) * seconds
     drafted = float(both["accepted"].sum()) + float(both["drafted"].sum()) / k
-    return drafted < _DRAFTED_SHARE * generated and both.height >= 2
+    return drafted < _DRAFTED_SHARE * generated
 
 
 def vllm(
@@ -158,12 +160,13 @@ def _tokens_per_cycle(
 
     if every_step:
         return length, Fact(1.0, Provenance.ASSUMED, (), "this kind of drafter proposes in every step")
-    usual = windows.sort("seq").select(pl.col("ts").diff().over("stream").dt.total_milliseconds().alias("ms"))["ms"]
-    median = usual.filter(usual > 0).median()
-    if not isinstance(median, (int, float)) or not windows.height:
+    counted = windows.filter(pl.col("gen_tps").is_not_null())  # a SpecDecoding line alone has no generated tokens
+    seconds = interval_s(windows.sort("seq"))
+    if seconds is None or not counted.height:
         return Fact(reason="the length of the stats interval is not known"), Fact(reason="the same")
-    generated = float(windows["gen_tps"].fill_null(0.0).sum()) * median / 1000.0
-    accepted = float(windows["accepted"].fill_null(0).sum())
+    generated = float(counted["gen_tps"].sum()) * seconds
+    accepted = float(counted["accepted"].fill_null(0).sum())
+    drafts *= accepted / (float(windows["accepted"].fill_null(0).sum()) or 1.0)  # the share of those lines
     steps = generated - accepted
     if steps <= 0:
         return Fact(reason="accepted tokens exceed the generated ones: windows do not match"), Fact(reason="the same")

@@ -104,6 +104,7 @@ def build(tables: Tables) -> Facts:
         nccl=collectives.nccl_facts(events, found, where),
         startup=startup.startup(events, where),
         incidents=incidents.incidents(events, where),
+        stall=incidents.stall(events, decode, where),
         collective_timeouts=incidents.collective_timeouts(events, where),
         last_seen=incidents.last_seen({"events": events, "decode_samples": decode, "prefill_samples": prefill}, where),
         stability=stability.stability(view, events, prefill, where),

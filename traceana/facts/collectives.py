@@ -51,6 +51,9 @@ def statements(events: pl.DataFrame, where: Locator) -> tuple[PathStatement, ...
     )
 
 
+_TCP = ("NET", "Socket")
+
+
 def nccl_facts(events: pl.DataFrame, settings: Settings, where: Locator) -> NcclFacts:
     """NCCL's lines by process."""
     env: dict[int, list[Setting]] = {}
@@ -73,6 +76,7 @@ def nccl_facts(events: pl.DataFrame, settings: Settings, where: Locator) -> Nccl
             _note(seen.setdefault(row["pid"], {}), row)
     processes = tuple(_process(pid, entry, env.get(pid, []), where) for pid, entry in sorted(seen.items()))
     tuning = list(rows(of_kind(events, "nccl_tuning")))
+    sockets = [r for r in rows(of_kind(events, "nccl_link")) if (r["subject"], r["attrs"].get("how")) == _TCP]
     patterns = list(rows(of_kind(events, "nccl_pattern")))
     slow = [r for r in patterns if r["value"] is not None and 0 < r["value"] < _SLOW_GBPS]
     return NcclFacts(
@@ -82,6 +86,7 @@ def nccl_facts(events: pl.DataFrame, settings: Settings, where: Locator) -> Nccl
         p2p_disabled=_some(list(rows(of_kind(events, "nccl_p2p_off"))), where),
         slow_graph=_some(slow, where),
         graph_lines=len(patterns),
+        sockets=_some(sockets, where),
         requested=settings.of_origin("launch_env"),
     )
 

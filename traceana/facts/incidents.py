@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from traceana.facts.events import number, of_kind, pid_ranks, rank_of, rows
-from traceana.facts.locate import Locator
-from traceana.facts.model import CollectiveTimeout, Incident, RankActivity
+from traceana.facts.locate import Locator, seconds_between
+from traceana.facts.model import CollectiveTimeout, Incident, RankActivity, Stall
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,7 +30,9 @@ _KINDS = {
     "custom_cuda_error": "exception",
     "cuda_error": "exception",
     "fatal_signal": "worker_died",
+    "gpu_xid": "gpu_fault",
     "nccl_timeout": "collective_timeout",
+    "nccl_warn": "nccl_error",
     "context_length": "context_length",
     "nan_logits": "nan_logits",
     "exception": "exception",
@@ -39,6 +41,14 @@ _KINDS = {
 #: an exception is an incident of its own only beside one of these, or at the very end of the log
 _FATAL = {"watchdog", "engine_dead", "worker_died", "start_failed", "sigquit", "collective_timeout"}
 _FRAME = re.compile(r"^\s*(?:sglang-\d+\s*\|\s*)?(\S+ \([\w./-]+\.py:\d+\))\s*$")
+#: warnings of NCCL that tell of a failure: it warns of much that it can do without
+_NCCL_FAILURE = re.compile(
+    r"closed by remote peer|ibv_modify_qp failed|socket\w*Connect|Connect to .* failed|Connection re(?:fused|set)|"
+    r"Got completion .* with (?:error|status)|[Pp]eer access is not supported|CUDA IPC handle|Cuda failure|Async"
+)
+_WAIT_S, _WAIT_SLACK = 60.0, 1.5  # between two of vLLM's lines that a worker does not answer
+#: the quotes are escaped where the log went through JSON
+_PYTHON_FRAME = re.compile(r'File \\?"[^"]*?([^/"\\]+\.py)\\?", line (\d+), in ([\w<>.]+)')
 _THREAD = re.compile(r'Thread \S+ \((?:active|idle)[^)]*\): "MainThread"')
 _LAST_ERROR = re.compile(r"(?:^|\] |\s)([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)|AssertionError)(?::\s*(.*))?$")
 _HEAD = re.compile(r"^(?:\([^)]*pid=\d+\) )?(?:[A-Z]+ \d\d-\d\d [\d:]{8} \[[^\]]+\] ?)?")
@@ -59,7 +69,8 @@ def incidents(events: pl.DataFrame, where: Locator) -> tuple[Incident, ...]:
         kind, text = _classify(row, sites)
         if kind is None:
             continue
-        found.append(Incident(kind, row["ts"], rank, text, where.at(row), frames.get(rank, ())))
+        stood = _python_frames(row["follow"]) or frames.get(rank, ())
+        found.append(Incident(kind, row["ts"], rank, text, where.at(row), stood))
         if len(found) >= _MOST:
             break
     return tuple(_with_dumps(found, events, ranks, frames, where))
@@ -81,6 +92,9 @@ def _classify(row: dict[str, Any], sites: dict[int, str]) -> tuple[str | None, s
     text = row["text"] or ""
     if row["kind"] == "traceback":
         return None, ""  # its last line is an event of its own
+    if row["kind"] == "nccl_warn":
+        said = row["subject"] or ""
+        return (kind, f"NCCL WARN {said}") if _NCCL_FAILURE.search(said) else (None, "")
     if row["kind"] in ("scheduler_exception", "worker_exception", "start_failed", "engine_dead"):
         last = _last_error(row["follow"])
         return kind, last or text
@@ -113,6 +127,17 @@ def _last_error(follow: str | None) -> str | None:
                 continue
             break
     return found
+
+
+def _python_frames(follow: str | None) -> tuple[str, ...]:
+    """Frames of the first traceback behind a line, innermost first, as py-spy writes them: `verify (worker.py:701)`."""
+    found: list[str] = []
+    for line in (follow or "").splitlines():
+        if match := _PYTHON_FRAME.search(line):
+            found.append(f"{match[3]} ({match[1]}:{match[2]})")
+        elif found and _LAST_ERROR.search(_HEAD.sub("", line.strip())) and not line.startswith((" ", "\t")):
+            break
+    return tuple(found[::-1][:12])
 
 
 def _pyspy(events: pl.DataFrame, ranks: dict[int, int]) -> dict[int | None, tuple[str, ...]]:
@@ -170,6 +195,29 @@ def collective_timeouts(events: pl.DataFrame, where: Locator) -> tuple[Collectiv
             ),
         )  # fmt: skip
     return tuple(found.values())
+
+
+def stall(events: pl.DataFrame, decode: pl.DataFrame, where: Locator) -> Stall | None:
+    """The longest time that a vLLM process waited for a worker, by its own words; None when it never said so."""
+    import polars as pl
+
+    waits = of_kind(events, "shm_broadcast_stall")
+    if not waits.height:
+        return None
+    runs: dict[tuple[object, ...], tuple[float, Any]] = {}
+    longest = 0.0
+    for row in rows(waits):
+        process = (row["file_id"], row["proc"], row["pid"], row["dp"])
+        each = row["value"] or _WAIT_S
+        before, last = runs.get(process, (0.0, None))
+        apart = seconds_between(last, row["ts"])
+        goes_on = apart is None or apart <= each * _WAIT_SLACK
+        runs[process] = ((before if goes_on else 0.0) + each, row["ts"])
+        longest = max(longest, runs[process][0])
+    end = waits.row(-1, named=True)
+    behind = (pl.col("file_id") == end["file_id"]) & (pl.col("line") > end["line"])
+    served = decode.filter(behind & (pl.col("gen_tps") > 0)).height > 0
+    return Stall(longest, len(runs), served, where.spans(waits))
 
 
 def last_seen(tables: dict[str, pl.DataFrame], where: Locator) -> tuple[RankActivity, ...]:

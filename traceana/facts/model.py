@@ -399,6 +399,7 @@ class NcclFacts:
     p2p_disabled: tuple[Evidence, ...] = ()
     slow_graph: tuple[Evidence, ...] = ()  # GRAPH lines with less than 1 GB/s
     graph_lines: int = 0  # GRAPH lines seen at all
+    sockets: tuple[Evidence, ...] = ()  # connections between nodes over TCP
     requested: tuple[Setting, ...] = ()  # NCCL_* seen in a command line, if any
 
 
@@ -428,6 +429,16 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
+class Stall:
+    """vLLM's engine core says once a minute that it waits for a worker: the longest such wait of one process."""
+
+    waited_s: float
+    processes: int  # that said so
+    served_after: bool  # tokens were generated after the last of these lines
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Startup:
     """How the server came up."""
 
@@ -444,8 +455,8 @@ class Incident:
     """A crash, hang, exception or failed start.
 
     `kind`: watchdog, engine_dead, worker_died, exception, sigquit, out_of_memory, health_check, shm_too_small,
-    argument_error, context_length, draft_vocab, nan_logits, killed. `frames`: py-spy frames of that rank, innermost
-    first.
+    argument_error, context_length, draft_vocab, nan_logits, killed. `frames`: py-spy frames of that rank, or those
+    of the exception's traceback, innermost first.
     """
 
     kind: str
@@ -553,6 +564,7 @@ class Facts:
     nccl: NcclFacts = field(default_factory=NcclFacts)
     startup: Startup = field(default_factory=Startup)
     incidents: tuple[Incident, ...] = ()
+    stall: Stall | None = None
     collective_timeouts: tuple[CollectiveTimeout, ...] = ()
     last_seen: tuple[RankActivity, ...] = ()
     stability: Stability = field(default_factory=Stability)

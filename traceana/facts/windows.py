@@ -24,6 +24,10 @@ _ROUNDING = 0.005
 _MANY = 1 << 20
 #: prompts of so many tokens in the next window may have begun in this one (a chunk is 2,048 to 8,192 tokens)
 LONG_PROMPT_TOKENS = 4096
+#: seconds between vLLM's stats lines unless VLLM_LOG_STATS_INTERVAL says otherwise
+LOG_INTERVAL_S = 10.0
+#: accepted tokens from which a printed throughput (two places) tells the interval to 1 %
+_TELLING = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +207,25 @@ def join_vllm(decode: pl.DataFrame, spec: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(pl.when(pl.col("pid") >= 0).then("pid").alias("pid"))
 
 
+def interval_s(rows: pl.DataFrame) -> float | None:
+    """Seconds that a vLLM stats line covers; None when no two lines and no throughputs tell.
+
+    Two witnesses: the distance of a stream's lines, and count / throughput of a SpecDecoding line. Lines left out of an
+    excerpt lengthen the one, idle time before a line the other, nothing shortens either: the lower quartile counts.
+
+    Args:
+        rows: lines from `join_vllm`, in time order, with `stream`.
+    """
+    import polars as pl
+
+    gaps = rows.select(pl.col("ts").diff().over("stream").dt.total_milliseconds().cast(pl.Float64).alias("ms"))["ms"]
+    if "accepted_tps" in rows.columns:
+        told = rows.filter((pl.col("accepted") >= _TELLING) & (pl.col("accepted_tps") > 0))
+        gaps = gaps.append(told.select((pl.col("accepted") * 1000.0 / pl.col("accepted_tps")).alias("ms"))["ms"])
+    usual = gaps.filter(gaps > 0).quantile(0.25, "lower")
+    return usual / 1000.0 if usual is not None else None
+
+
 def vllm(
     rows: pl.DataFrame, k: int | None, every_step: bool, speculating: bool, with_bonus: bool | None
 ) -> pl.DataFrame:
@@ -223,10 +246,7 @@ def vllm(
     import polars as pl
 
     rows = in_time_order(rows).frame
-    gap = pl.col("ts").diff().over("stream").dt.total_milliseconds() / 1000.0
-    interval = rows.select(gap.alias("gap"))["gap"].drop_nulls()
-    usual = interval.filter(interval > 0).median() if len(interval) else None
-    seconds = float(usual) if isinstance(usual, (int, float)) else 10.0
+    seconds = interval_s(rows) or LOG_INTERVAL_S
     previous = pl.col("running").shift(1).over("stream")
     accepted, drafted = pl.col("accepted"), pl.col("drafted")
     printed = pl.col("printed_length")

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from traceana.rules._engine_texts import ENGINE_TEXTS
+from traceana.rules._known_text import KnownText
+from traceana.rules._nccl_texts import NCCL_TEXTS
+from traceana.rules._start_texts import LOADER_TEXTS, START_TEXTS
 from traceana.rules.interface import Confidence
-
-
-@dataclass(frozen=True, slots=True)
-class KnownText:
-    """One known end. `texts`: any of them (lower case) marks it. `kind`: the incident kind that means the same."""
-
-    texts: tuple[str, ...]
-    title: str
-    meaning: str
-    fix: tuple[str, ...]
-    rivals: tuple[str, ...]
-    confidence: Confidence
-    source: str
-    kind: str | None = None
-
 
 #: the first row that matches counts: the more specific ones come first
 KNOWN_TEXTS: tuple[KnownText, ...] = (
@@ -37,32 +24,60 @@ KNOWN_TEXTS: tuple[KnownText, ...] = (
         "shm_too_small",
     ),
     KnownText(
-        ("draft_id_to_target_id", "'d2t'", '"d2t"', "draft_vocab_size"),
-        "the drafter's vocabulary map does not fit this engine",
-        "An EAGLE-3 checkpoint carries a map from draft to target tokens (d2t) only when its vocabulary is smaller "
-        "than the target's; the loader found a map it has no place for, or missed one.",
+        ("an illegal instruction was encountered", "misaligned address", "unspecified launch failure"),
+        "a GPU kernel failed",
+        "The GPU stopped in a kernel. The line that reports it is seldom the kernel that did it, because launches are "
+        "asynchronous.",
         (
-            "use the checkpoint that belongs to this target; remove d2t and t2d where both vocabularies are the same",
-            "check draft_vocab_size in the drafter's config.json against vocab_size",
+            "CUDA_LAUNCH_BLOCKING=1 for one run names the kernel",
+            "the same load without speculation, then with another attention backend",
         ),
-        ("a drafter made for another target",),
-        Confidence.HIGH,
-        "vLLM 0.32 with such a checkpoint",
-        "draft_vocab",
+        ("a kernel built for another GPU", "faulty memory"),
+        Confidence.LOW,
+        "sglang #4188",
     ),
     KnownText(
-        ("check_eq(mat1.size", "mat1 and mat2 shapes cannot be multiplied", "mat1.size(ndim - 1), k) failed"),
-        "a matrix of the drafter has another width than its input",
-        "With EAGLE-3 this is what a wrong number of auxiliary hidden states gives: the drafter's first layer expects "
-        "three of the target's layers and gets fewer, because the default layers coincide on a shallow target, or "
-        "because the drafter was trained on other layers.",
+        ("peer access is not supported", "peeraccessunsupported"),
+        "GPUs were told to read each other's memory and cannot",
+        "The platform or driver offers no peer access between these GPUs, and a communication path relied on it.",
         (
-            "name three different auxiliary layers in the drafter's config (eagle_aux_hidden_state_layer_ids)",
-            "check that drafter and target belong together (hidden_size)",
+            "NCCL_P2P_DISABLE=1 and --disable-custom-all-reduce: slower, but it runs",
+            "nvidia-smi topo -p2p r shows which pairs have peer access",
         ),
-        ("a target and a drafter of different hidden size",),
+        ("an engine release that takes that path where it should not",),
+        Confidence.HIGH,
+        "vllm #406 #44003",
+    ),
+    KnownText(
+        ("out of resource: shared memory",),
+        "a Triton kernel needs more shared memory than this GPU has",
+        "Its tile was chosen for a larger GPU: about 100 KB a block on RTX cards, 64 KB on T4 and MI300.",
+        ("another attention or MoE backend", "fewer draft tokens, where the verify's tile grows with them"),
+        ("a Triton release with other defaults",),
         Confidence.MEDIUM,
-        "vLLM 0.32, EAGLE-3 on a 4-layer target",
+        "triton #8182, sglang #2384, vllm #36802",
+    ),
+    KnownText(
+        ("when stream is capturing", "previous error during capture"),
+        "a step that a CUDA graph cannot hold was met during its capture",
+        "Something in the captured forward waits for the GPU or allocates: a backend, a compiler option, a print.",
+        (
+            "another attention backend; --enable-torch-compile off",
+            "without graphs (--disable-cuda-graph, --enforce-eager) it starts: that tells, and is slow",
+        ),
+        ("memory ran out in the capture (an earlier line)",),
+        Confidence.MEDIUM,
+        "sglang #7918",
+    ),
+    KnownText(
+        ("nvrm: xid", "memory access fault by gpu"),
+        "the driver reports a fault of the GPU",
+        "An Xid's number says which: 13, 31, 43 and 45 are mostly a program's doing (a kernel outside its memory), 48, "
+        "62 to 64, 74, 79, 94 and 95 the hardware's, its link's or its power's.",
+        ("look the number up in NVIDIA's Xid list; dmesg -T around this time", "the same load on another GPU"),
+        ("a kernel bug that speculation uncovers",),
+        Confidence.MEDIUM,
+        "NVIDIA Xid documentation",
     ),
     KnownText(
         ("sigill", "illegal instruction", "exit code: -4", "exit code -4"),
@@ -87,24 +102,6 @@ KNOWN_TEXTS: tuple[KnownText, ...] = (
         "vllm #40756 #34948",
     ),
     KnownText(
-        ("capture cuda graph failed", "capture cudagraph failed"),
-        "CUDA graph capture failed",
-        "Usually memory: capture needs room beside weights and KV pool, more with a drafter's graphs.",
-        ("lower --mem-fraction-static", "lower --cuda-graph-max-bs (not below the running cap)"),
-        ("a kernel that cannot be captured",),
-        Confidence.MEDIUM,
-        "SGLang model_runner and cuda_graph_runner",
-    ),
-    KnownText(
-        ("prefill out of memory", "decode out of memory. try"),
-        "the KV pool had no room for the batch, and nothing was left to retract",
-        "The pool is smaller with speculation: the drafter's weights, KV and graphs come out of it.",
-        ("lower the load or --max-running-requests", "give the pool more memory (--mem-fraction-static)"),
-        ("a leak in the pool's accounting: restart and watch token usage",),
-        Confidence.HIGH,
-        "SGLang schedule_batch.py",
-    ),
-    KnownText(
         ("cuda out of memory", "outofmemoryerror", "torch.outofmemory", "cuda error: out of memory"),
         "the GPU ran out of memory",
         "With speculation a drafter's weights, its KV cache and its graphs come on top; older SGLang versions without "
@@ -118,6 +115,15 @@ KNOWN_TEXTS: tuple[KnownText, ...] = (
         Confidence.HIGH,
         "rule of thumb of both engines' documentation",
         "out_of_memory",
+    ),
+    KnownText(
+        ("capture cuda graph failed", "capture cudagraph failed"),
+        "CUDA graph capture failed",
+        "Usually memory: capture needs room beside weights and KV pool, more with a drafter's graphs.",
+        ("lower --mem-fraction-static", "lower --cuda-graph-max-bs (not below the running cap)"),
+        ("a kernel that cannot be captured",),
+        Confidence.MEDIUM,
+        "SGLang model_runner and cuda_graph_runner",
     ),
     KnownText(
         ("probability tensor contains either", "nan in the logits", "nan in logits", "nan detected in"),
@@ -171,7 +177,7 @@ KNOWN_TEXTS: tuple[KnownText, ...] = (
         "vllm #47602 #48894",
     ),
     KnownText(
-        ("exit code: -9", "exit code -9", "sigkill", "oom-kill", "out of memory: killed"),
+        ("exit code: -9", "exit code -9", "exitcode=-9", "sigkill", "oom-kill", "out of memory: killed"),
         "a process was killed from outside",
         "Signal 9: the kernel's out-of-memory killer, a container limit, or an operator. Loading weights needs host "
         "memory of about their size.",
@@ -182,7 +188,24 @@ KNOWN_TEXTS: tuple[KnownText, ...] = (
         "killed",
     ),
     KnownText(
-        ("died unexpectedly", "crashed with exit code"),
+        ("bus error",),
+        "a process touched memory that is not there",
+        "In a container this is most often /dev/shm: 64 MB by default, and both engines and NCCL share memory there.",
+        ("--shm-size 16g or --ipc=host; in Kubernetes an emptyDir with medium: Memory at /dev/shm", "df -h /dev/shm"),
+        ("a file of weights on a network disk that went away", "faulty memory"),
+        Confidence.MEDIUM,
+        "POSIX signal 7",
+    ),
+    KnownText(
+        (
+            "died unexpectedly",
+            "crashed with exit code",
+            "segmentation fault",
+            "core dumped",
+            "segfault",
+            "terminate called",
+            "exitcode=",
+        ),
         "a worker process died without a message",
         "It ended outside Python: a crash in native code (signal 4, 6, 7 or 11) or a kill from outside (signal 9). The "
         "traceback that follows is that of the process that noticed.",
@@ -194,10 +217,14 @@ KNOWN_TEXTS: tuple[KnownText, ...] = (
 )
 
 
+#: everything that is known; what is said of a start is more specific than what any run can end with
+ALL_TEXTS = (*START_TEXTS, *ENGINE_TEXTS, *KNOWN_TEXTS, *NCCL_TEXTS, *LOADER_TEXTS)
+
+
 def known_text(texts: tuple[str, ...], kinds: tuple[str, ...]) -> KnownText | None:
     """The first row whose text occurs in `texts`, else the first whose kind is among `kinds`, else None."""
     blob = "\n".join(texts).lower()
-    for row in KNOWN_TEXTS:
+    for row in ALL_TEXTS:
         if any(text in blob for text in row.texts):
             return row
-    return next((row for row in KNOWN_TEXTS if row.kind is not None and row.kind in kinds), None)
+    return next((row for row in ALL_TEXTS if row.kind is not None and row.kind in kinds), None)

@@ -30,6 +30,7 @@ References:
 from __future__ import annotations
 
 from traceana.facts.model import Facts
+from traceana.rules._collectives import one_gpu
 from traceana.rules._drafts import eagle3_under_eagle, head_gate, nearly_all_rejected
 from traceana.rules._levels import loss
 from traceana.rules._text import count, length, pct, picked
@@ -58,12 +59,15 @@ LATER_POSITIONS = Threshold(
 DRAFTED = Threshold("drafted", 1000, "draft tokens", "drafted at least so many", "paroquant #42, vllm #55605", True)
 DEAD_LENGTH = Threshold("dead_length", 1.04, "tokens", "accept length at most", "paroquant #42, vllm #55605", True)
 MANY_LINES = Threshold("many_lines", 20, "lines", "stats lines for confidence high", "sglang PR #21272", True)
-FEW_LINES = Threshold("few_lines", 5, "lines", "stats lines below which nothing is said", "40 cycles a line", False)
+SOME_LINES = Threshold("some_lines", 5, "lines", "stats lines for confidence medium", "40 cycles a line", False)
+FEW_LINES = Threshold("few_lines", 3, "lines", "stats lines below which nothing is said", "40 cycles a line", False)
 
+_WRONG_DATA = "a collective that returns wrong data: the text is garbage then as well (ACC009)"
 _WHY_DEAD = (
     "draft weights missing from the checkpoint or not loaded",
     "an MTP layer quantised together with the target",
     "a draft head made for another model or precision",
+    "prefill on another server that does not hand over the drafter's state",
     "ACC001",
     "NaN logits",
 )
@@ -110,9 +114,15 @@ def _by_length(facts: Facts, baseline: Facts | None, accept_length: float) -> Ou
     dead = acceptance.per_position.value is not None and _dead_positions(acceptance.per_position.value)
     if accept_length > DEAD_LENGTH.value and not dead:
         return Clear(f"accept length {length(accept_length)} over {count(acceptance.n_samples, 'line')}")
+    if accept_length <= DEAD_LENGTH.value and (acceptance.drafted or 0) > DRAFTED.value:
+        return _finding(facts, baseline, Confidence.HIGH)  # vLLM's lines count the drafts: few lines are enough
     if accept_length > DEAD_LENGTH.value or acceptance.n_samples < FEW_LINES.value:
         return _too_few(facts)
-    return _finding(facts, baseline, Confidence.HIGH if acceptance.n_samples >= MANY_LINES.value else Confidence.MEDIUM)
+    lines = acceptance.n_samples
+    if lines < SOME_LINES.value and acceptance.drafted is not None:
+        return _too_few(facts)  # counted, and too few to tell
+    sure = Confidence.MEDIUM if lines >= SOME_LINES.value else Confidence.LOW
+    return _finding(facts, baseline, Confidence.HIGH if lines >= MANY_LINES.value else sure)
 
 
 def _dead_positions(positions: tuple[float, ...]) -> bool:
@@ -147,7 +157,7 @@ def _finding(facts: Facts, baseline: Facts | None, confidence: Confidence) -> Fi
         ),
         evidence=picked(acceptance.evidence, acceptance.per_position.evidence, acceptance.accept_length.evidence),
         confirm="the same prompts with the draft in bf16 beside the unquantised target",
-        rivals=_WHY_DEAD,
+        rivals=_WHY_DEAD if one_gpu(facts) else (*_WHY_DEAD, _WRONG_DATA),
         explains_ms_per_token=loss(facts, baseline),
     )
 
@@ -157,6 +167,6 @@ RULE = Rule(
     name="dead-draft-head",
     severity=Severity.CRITICAL,
     check=check,
-    thresholds=(FIRST_POSITION, LATER_POSITIONS, DRAFTED, DEAD_LENGTH, MANY_LINES, FEW_LINES),
+    thresholds=(FIRST_POSITION, LATER_POSITIONS, DRAFTED, DEAD_LENGTH, MANY_LINES, SOME_LINES, FEW_LINES),
     asks="whether the draft head is dead",
 )

@@ -140,7 +140,8 @@ def _title(fired: tuple[Incident, ...], stacks: tuple[_Stack, ...], odd: tuple[_
     who = {incident.rank for incident in fired if incident.rank is not None}
     head = f"The watchdog fired{after}{f' (reported by {ranks(who)})' if who else ''}"
     if not odd:
-        return f"{head}; all stacks in the log stand in {stacks[0].key}" if stacks and _same(stacks) else head
+        which = "all stacks in the log stand" if len(stacks) > 1 else "the one stack in the log stands"
+        return f"{head}; {which} in {stacks[0].key}" if stacks and _same(stacks) else head
     named = [s.rank for s in odd if s.rank is not None]
     stage = f" in the {odd[0].stage} stage" if odd[0].stage else ""
     return f"{head}; {ranks(named) if named else 'one rank'} stands in {odd[0].key}{stage}"

@@ -9,9 +9,9 @@ The message at the end ("see root cause above", "it usually means the child fail
 exception does, often on another rank and hundreds of lines earlier.
 
 How sure and why:
-By the text: a full /dev/shm, an out-of-memory error or a vocabulary map that does not fit are certain; a shape
-mismatch in a drafter is probable; an illegal memory access says little about its cause. Unknown texts are quoted, not
-explained.
+By the text, or by where the traceback stood: a full /dev/shm, an out-of-memory error or a vocabulary map that does
+not fit are certain; a shape mismatch in a drafter is probable; an illegal memory access says little about its cause.
+Unknown texts are quoted, not explained.
 
 Rivals:
 The first exception in the log need not be the first that happened: ranks write at their own time, and a log may start
@@ -32,9 +32,11 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from enum import Enum
 
 from traceana.facts.model import Facts, Incident
-from traceana.rules._known_texts import KnownText, known_text
+from traceana.rules._known_text import KnownText
+from traceana.rules._known_texts import known_text
 from traceana.rules._text import count, picked
 from traceana.rules._wording import clip, names, ranks, words
 from traceana.rules.cfg002_incomplete_speculative_arguments import incomplete
@@ -59,7 +61,19 @@ _ECHOES = (
     "enginecore failed to start",
     "it usually means",
 )
-_FATAL = ("scheduler hit an exception", "enginecore", "workerproc", "failed core proc")
+_FATAL = (
+    *(
+        "scheduler hit an exception",
+        "enginecore",
+        "workerproc",
+        "failed core proc",
+        "rpc call to",
+        "memory leak detected",
+    ),
+    *("cuda error", "hip error"),  # a context that failed stays failed
+)
+#: the line before a traceback, in place of its message: the log was cut, or lines are left out
+_CUT = re.compile(r"Traceback \(most recent call last\):\s*$|encountered a fatal error\.?\s*$|failed to start\.?\s*$")
 _EXCEPTION = re.compile(r"\b([A-Z][A-Za-z]*(?:Error|Exception))\b")
 
 
@@ -108,19 +122,20 @@ def _finding(facts: Facts, roots: list[Incident], ends: list[Incident]) -> Findi
     root = _root(roots, ends)
     incidents = roots + ends
     own = words(root.text, root.evidence.text, *root.frames)
-    known = known_text((own,), (root.kind,)) or known_text(
-        tuple(words(i.text, *i.frames) for i in roots if i.kind not in _LAST), ()
-    )
-    died = _died(facts, incidents)
-    others = f", {_also(incidents, root)}" if len(incidents) > 1 else ""
+    known = known_text((own,), (root.kind,))
+    if known is None or known.vague:
+        others = (words(i.text, *i.frames) for i in roots if i.kind not in _LAST and i is not root)
+        known = known_text(tuple(others), ()) or known
+    end = _end(facts, incidents)
+    also = f", {_also(incidents, root)}" if len(incidents) > 1 else ""
     return Finding(
         code=RULE.code,
-        title=_title(root, known, died),
-        severity=Severity.CRITICAL if died else Severity.WARNING,
+        title=_title(root, known, end),
+        severity=Severity.WARNING if end is _End.WENT_ON or (end is _End.OPEN and known is None) else Severity.CRITICAL,
         confidence=known.confidence if known else Confidence.LOW,
         why=(
-            f"The earliest error in the log{_on(root)}: {clip(root.text, 160).rstrip('.') or root.kind}{others}. "
-            + (known.meaning if known else "The text is not one that this rule knows: read the lines around it.")
+            f"The earliest error in the log{_on(root)}: {_told(root)}{also}. "
+            + (known.meaning if known else _unknown(root))
             + _draft_tokens(facts, known)
         ),
         fix=known.fix if known else ("read the traceback from the first exception on, not from the last",),
@@ -130,14 +145,43 @@ def _finding(facts: Facts, roots: list[Incident], ends: list[Incident]) -> Findi
     )
 
 
-def _died(facts: Facts, incidents: list[Incident]) -> bool:
-    """Whether something ended: a kind that says so, a fatal wording, or nothing served afterwards."""
-    if any(i.kind not in ("exception", "argument_error", "nan_logits") for i in incidents):
-        return True
+def _told(root: Incident) -> str:
+    """The error's own words; of a traceback that was cut before them, where it stood."""
+    said = clip(root.text, 160).rstrip(".") or root.kind
+    if not root.frames or root.kind in _COVERED:
+        return said
+    place = clip(root.frames[0], 100)
+    if _CUT.search(root.text):
+        return f"an exception whose last line, the message, is not in the log; it stood in {place}"
+    return f"{said} (in {place})"
+
+
+def _unknown(root: Incident) -> str:
+    if root.frames and _CUT.search(root.text):
+        return "Without the message the cause is not known: it stands at the end of the traceback, in the whole log."
+    return "The text is not one that this rule knows: read the lines around it."
+
+
+class _End(Enum):
+    """How the log ends, in the words of the title."""
+
+    DIED = "The engine died"
+    OPEN = "The log ends with an error"  # a request's error looks the same
+    WENT_ON = "An error was logged and the server went on"
+    NCCL = "NCCL failed"
+
+
+def _end(facts: Facts, incidents: list[Incident]) -> _End:
+    """Whether something ended: a kind that says so, a fatal wording, a start without windows."""
+    if all(i.kind == "nccl_error" for i in incidents):
+        return _End.NCCL
+    if any(i.kind not in ("exception", "argument_error", "nan_logits", "nccl_error") for i in incidents):
+        return _End.DIED
     if any(mark in words(i.text, i.evidence.text) for i in incidents for mark in _FATAL):
-        return True
-    last = max((i.ts for i in incidents if i.ts is not None), default=None)
-    return not _served_after(facts, last)
+        return _End.DIED
+    if _served_after(facts, max((i.ts for i in incidents if i.ts is not None), default=None)):
+        return _End.WENT_ON
+    return _End.OPEN if facts.windows.n else _End.DIED
 
 
 def _served_after(facts: Facts, moment: datetime | None) -> bool:
@@ -145,10 +189,12 @@ def _served_after(facts: Facts, moment: datetime | None) -> bool:
     return moment is not None and bool(times) and max(times) > moment
 
 
-def _title(root: Incident, known: KnownText | None, died: bool) -> str:
-    subject = "The engine died" if died else "An error was logged and the server went on"
+def _title(root: Incident, known: KnownText | None, end: _End) -> str:
+    subject = end.value
     if known is not None:
         return f"{subject}: {known.title}"
+    if root.frames and _CUT.search(root.text):
+        return f"{subject} in {clip(root.frames[0], 80)}{_on(root)}; the message is not in this log"
     if root.kind in _CONSEQUENCES:
         return f"{subject}; its first error is not in this log"
     match = _EXCEPTION.search(root.text)

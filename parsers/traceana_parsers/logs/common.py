@@ -21,6 +21,42 @@ def _p(
     )
 
 
+_ANYWHERE = r"(?:^|[ \])|.])"
+#: where the text of an uncaught exception begins: warnings quote others ("failed to import x: ImportError: ...")
+_LINE_OF_AN_ERROR = r"(?:^ *|\| |stderr F |[0-9]:[0-9]{2} |ERROR [^\]]{1,80}\] |pid=[0-9]+\) |\[rank[0-9]+\]: )"
+_ERRORS = (
+    *(
+        "TypeError",
+        "ValueError",
+        "RuntimeError",
+        "OutOfMemoryError",
+        "KeyError",
+        "AcceleratorError",
+        "DistBackendError",
+    ),
+)
+_ERRORS_ALSO_QUOTED = (
+    *("AttributeError", "NotImplementedError", "IndexError", "ImportError", "ModuleNotFoundError", "TimeoutError"),
+    *("FileNotFoundError", "OutOfResources", "DistStoreError", "BackendCompilerFailed", "InductorError"),
+    *("InternalTorchDynamoError", "ZeroDivisionError", "UnboundLocalError", "NameError", "ActorDiedError"),
+    *("RayActorError", "RayChannelTimeoutError"),
+)
+
+
+def _error(name: str, begin: str) -> PatternGrammar:
+    """Exceptions of this name, where the text before them ends with `begin`."""
+    return _p(
+        f"exception_{name.lower()}",
+        f"{name}:",
+        rf"{begin}(?P<subject>[A-Za-z_.]*{name}): (?P<message>[^\n]{{1,400}})",
+        f"(EngineCore pid=7) ERROR 02-03 09:10:00 [core.py:9] {name}: something went wrong",
+        {"subject": name, "message": "something went wrong"},
+        kind="exception",
+        optional=True,
+        fold=True,
+    )
+
+
 GRAMMARS: tuple[Grammar, ...] = (
     _p(
         "custom_allreduce_off",
@@ -136,26 +172,18 @@ GRAMMARS: tuple[Grammar, ...] = (
         {},
         fold=True,
     ),
-    *(
-        _p(
-            f"exception_{name.lower()}",
-            f"{name}:",
-            rf"(?:^|[ \])|.])(?P<subject>[A-Za-z_.]*{name}): (?P<message>[^\n]{{1,400}})",
-            f"{name}: something went wrong",
-            {"subject": name, "message": "something went wrong"},
-            kind="exception",
-            optional=True,
-            fold=True,
-        )
-        for name in (
-            "TypeError",
-            "ValueError",
-            "RuntimeError",
-            "OutOfMemoryError",
-            "KeyError",
-            "AcceleratorError",
-            "DistBackendError",
-        )
+    *(_error(name, _ANYWHERE) for name in _ERRORS),
+    *(_error(name, _LINE_OF_AN_ERROR) for name in _ERRORS_ALSO_QUOTED),
+    _p(
+        "exception_pydantic",
+        "Value error, ",
+        r"(?P<subject>Value error), (?P<message>.{1,400}?)(?: \[type=value_error.*)?$",
+        "  Value error, Drafts of that kind are not available [type=value_error, input_value=ArgsKwargs(()), "
+        "input_type=ArgsKwargs]",
+        {"subject": "Value error", "message": "Drafts of that kind are not available"},
+        kind="exception",
+        optional=True,
+        fold=True,
     ),
     _p(
         "exception_assertion",
@@ -192,6 +220,61 @@ GRAMMARS: tuple[Grammar, ...] = (
         r"Fatal Python error: (?P<subject>.*)",
         "Fatal Python error: Illegal instruction",
         {"subject": "Illegal instruction"},
+        fold=True,
+    ),
+    _p(
+        "core_dumped",
+        "(core dumped)",
+        r"(?P<subject>Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception) +\(core dumped\)",
+        "run.sh: line 9: 4120 Bus error               (core dumped) python -m sglang.launch_server",
+        {"subject": "Bus error"},
+        kind="fatal_signal",
+        optional=True,
+    ),
+    _p(
+        "segfault", "Segfault encountered", r"Segfault", "!!!!!!! Segfault encountered !!!!!!!", {}, kind="fatal_signal"
+    ),
+    _p(
+        "terminate_called",
+        "terminate called after throwing",
+        r"instance of '(?P<subject>[^']+)'",
+        "terminate called after throwing an instance of 'c10::DistBackendError'",
+        {"subject": "c10::DistBackendError"},
+        kind="fatal_signal",
+        fold=True,
+    ),
+    _p(
+        "gpu_memory_fault",
+        "Memory access fault by GPU",
+        r"Reason: (?P<subject>[^.]+)",
+        "Memory access fault by GPU node-2 (Agent handle: 0x5500) on address 0x7f00. Reason: Unknown.",
+        {"subject": "Unknown"},
+        kind="fatal_signal",
+        optional=True,
+    ),
+    _p(
+        "gpu_xid",
+        "NVRM: Xid",
+        r"Xid \((?P<device>[^)]*)\): (?P<subject>[0-9]+)",
+        "[Tue Feb  3 09:20:00 2026] NVRM: Xid (PCI:0000:41:00): 31, pid=4120, name=python, Ch 00000008",
+        {"subject": "31", "device": "PCI:0000:41:00"},
+    ),
+    _p(
+        "oom_kill",
+        "oom-kill event",
+        r"oom-kill event",
+        "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=12.0.",
+        {},
+        kind="killed",
+    ),
+    _p(
+        "device_assert",
+        "Assertion `",
+        r"block: \[.*Assertion `(?P<subject>.+?)` failed",
+        "/pytorch/aten/IndexKernel.cu:92: operator(): block: [0,0,0], thread: [3,0,0] Assertion `i < n` failed.",
+        {"subject": "i < n"},
+        kind="cuda_error",
+        optional=True,
         fold=True,
     ),
     _p(

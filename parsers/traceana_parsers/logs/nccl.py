@@ -89,9 +89,9 @@ EVENTS: tuple[PatternGrammar, ...] = (
         "link",
         "] via ",
         r"Channel (?P<channel>[0-9]+)(?:/[0-9]+)? : [0-9]+\[[0-9a-f]+\] -> [0-9]+\[[0-9a-f]+\](?: \[(?:send|receive)\])? via "
-        r"(?P<subject>P2P|SHM|NET|COLLNET)",
+        r"(?P<subject>P2P|SHM|NET|COLLNET)(?:/(?P<how>[A-Za-z0-9_-]+))?",
         f"{_L}Channel 01/0 : 3[3] -> 4[4] via P2P/CUMEM",
-        {"subject": "P2P", "channel": "01"},
+        {"subject": "P2P", "channel": "01", "how": "CUMEM"},
         optional=True,
     ),
     _n(

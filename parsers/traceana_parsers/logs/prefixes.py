@@ -27,6 +27,8 @@ HEAD_COLUMNS = ("ts", "tags", "proc", "pid", "level", "src")
 
 _SGLANG_START = r"\[\d{4}-\d\d-\d\d \d\d:"
 _VLLM_START = r"\b(?:INFO|WARNING|ERROR|DEBUG) \d\d-\d\d \d\d:"
+#: the time of an engine's record, wherever it stands
+HEAD_START = rf"{_SGLANG_START}|{_VLLM_START}"
 #: where a record may begin inside a glued line; a process name belongs to the head behind it, a time to the NCCL line
 RECORD_START = (
     rf"\r|{_SGLANG_START}|\([A-Za-z]\S{{0,60}}(?: [A-Z]+\d+)* pid=\d+(?:[^()]{{0,40}}\)\S{{0,8}} (?:{_SGLANG_START}|{_VLLM_START}))?"
@@ -43,6 +45,7 @@ _PARTS = {
     ),
     "tags": (
         r"^.*[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?((?: (?:DP|PP|ATTN_CP|MOE_DP|TP|EP)[0-9]+)+)\]",
+        r"\[ *((?:(?:DP|PP|ATTN_CP|MOE_DP|TP|EP)[0-9]+ +)+)[A-Za-z_]+\.py:[0-9]+\]",  # `[ TP0 scheduler.py:71]`
         r"\[RANK ([0-9]+)\]",
         r"^\[(?:[0-9]+,)?([0-9]+)\](?:<std(?:out|err)>:| )",  # mpirun
         r"^ *([0-9]+): ",  # srun --label

@@ -20,7 +20,7 @@ from traceana_parsers.logs.catalog import grammars
 from traceana_parsers.logs.families import Family, Result, Where, family_for
 from traceana_parsers.logs.grammar import Grammar, PatternGrammar
 from traceana_parsers.logs.not_logs import not_a_log
-from traceana_parsers.logs.prefixes import RECORD_START, strip_ansi, unwrap_json
+from traceana_parsers.logs.prefixes import HEAD_START, RECORD_START, strip_ansi, unwrap_json
 from traceana_parsers.sources import Source, SourceError, Stream, StreamState, blocks, open_stream
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ _RECORD_START = re.compile(RECORD_START)
 _RETURN = re.compile("\r")
 _LEAP_DAY = re.compile(rb"(?:[^0-9-]02-29|Feb 29) [0-9]{2}:[0-9]{2}:[0-9]{2}")  # not in a full date
 _SHAPE_LINES = 4000
+_NO_SERVER = ("unknown", "nccl")  # formats that other lines may tell better
+_GLUED_HEADS = 3  # records that name their time on one line; fewer may quote another line
 _MAX_GLUED = 20_000  # glued lines taken apart per block; beyond that only the first record of each is read
 
 
@@ -43,6 +45,7 @@ class LogReader:
         self._catalog = grammars()
         self._families: dict[str, Family] = {}
         self._engines: Counter[str] = Counter()
+        self._likely: Counter[str] = Counter()  # by the heads of lines that several engines print
 
     def read(
         self, source: Source, file_id: int, stream: Stream | None = None, beside: Beside | None = None
@@ -64,6 +67,7 @@ class LogReader:
         """Reads a text of which `report` says whose it is and when it was written, and closes it."""
         state = StreamState()
         self._engines.clear()
+        self._likely.clear()
         where = Where(report.file_id, *_year_of(report.modified))
         counted = _Counted()
         with stream:
@@ -82,6 +86,8 @@ class LogReader:
                     report.shapes = _shapes(lines.text.head(_SHAPE_LINES))
         report.bytes = state.size
         report.format = _format(self._engines)
+        if report.format in _NO_SERVER and (likely := _format(self._likely)) != "unknown":
+            report.format = likely
         if state.problem:
             report.problem = f"{state.problem}; {'what came before' if report.lines else 'nothing'} was read"
         elif report.lines == 0:
@@ -126,7 +132,8 @@ class LogReader:
             at = group["at"].to_numpy()
             known[at[result.known.to_numpy()]] = True
             unread[at[result.unread.to_numpy()]] = True
-            self._engines.update(_engines_of(grammar.engine, result))
+            counts = self._likely if grammar.engine == "any" else self._engines
+            counts.update(_engines_of(grammar.engine, result))
             report.partial += result.partial
         number = lines.number[hit.to_numpy()]
         unread &= ~known
@@ -252,6 +259,11 @@ def _glued(
     if (hits["n"] > 1).any():
         several = hits.filter(pl.col("n") > 1).filter(record)["row"].unique(maintain_order=True)
         found = dict.fromkeys(several.to_list(), _RECORD_START)
+    doubled = hits["row"].is_duplicated() & hits.select(record).to_series()
+    if doubled.any():  # an error pasted as one paragraph: each of its lines was another record
+        rows = hits.filter(doubled)["row"].unique().sort()
+        heads = lines.text.gather(rows).str.count_matches(HEAD_START)
+        found |= dict.fromkeys(rows.filter(heads >= _GLUED_HEADS).to_list(), _RECORD_START)
     if lines.returns and hits["row"].is_duplicated().any():
         mixed = hits.filter(pl.col("row").is_duplicated()).filter(record)["row"].unique().sort()
         inner = lines.text.gather(mixed).str.contains("\r[^\r]")

@@ -419,6 +419,22 @@ EVENTS: tuple[PatternGrammar, ...] = (
         fold=True,
     ),
     _p(
+        "scheduler_dead",
+        "scheduler is dead",
+        r"(?P<subject>Rank [0-9]+) scheduler is dead",
+        "[2026-02-03 09:20:05] Rank 2 scheduler is dead. Please check if there are relevant logs.",
+        {"subject": "Rank 2"},
+        kind="engine_dead",
+    ),
+    _p(
+        "child_failed",
+        "Child process unexpectedly failed with",
+        r"exitcode=(?P<exit_code>-?[0-9]+)",
+        "[2026-02-03 09:20:05] Child process unexpectedly failed with exitcode=-9. pid=4120",
+        {"exit_code": "-9"},
+        kind="subprocess_crashed",
+    ),
+    _p(
         "sigquit",
         "sigquit from a child proces",
         r"Received",

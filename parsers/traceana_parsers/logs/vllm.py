@@ -119,7 +119,9 @@ SPEC_V0 = KeyValueGrammar(
         Field("number of speculative tokens", "num_spec_tokens", "int"),
         Field("number of accepted tokens", "accepted", "int"),
         Field("number of draft tokens", "drafted", "int"),
+        Field("number of draft tokens tokens", "drafted", "int"),
         Field("number of emitted tokens", "emitted", "int"),
+        Field("number of emitted tokens tokens", "emitted", "int"),
     ),
     required=("accepted", "drafted"),
     constants=(("form", "vllm_v0"),),
@@ -132,6 +134,13 @@ SPEC_V0 = KeyValueGrammar(
             "of emitted tokens: 437.",
             {"efficiency": 0.35, "num_spec_tokens": 4, "accepted": 400, "drafted": 1000, "emitted": 437},
             "0.6 - 0.8",
+        ),
+        Example(
+            "INFO 02-03 09:15:20 metrics.py:316] Speculative metrics: Draft acceptance rate: 0.310, System efficiency: "
+            "0.400, Number of speculative tokens: 3, Number of accepted tokens: 310, Number of draft tokens tokens: 1000, "
+            "Number of emitted tokens tokens: 533.",
+            {"num_spec_tokens": 3, "accepted": 310, "drafted": 1000, "emitted": 533},
+            "0.5",
         ),
         Example(
             "Speculative metrics: Draft acceptance rate: 1.000, Number of accepted tokens: 66, Number of draft tokens: 66, ",
@@ -408,7 +417,7 @@ EVENTS: tuple[PatternGrammar, ...] = (
     _p(
         "shm_broadcast_stall",
         "No available shared memory broadcast block found",
-        r"found in (?P<value>[0-9]+) seconds",
+        r"block found(?: in (?P<value>[0-9]+) seconds)?",
         "(EngineCore pid=380) INFO 02-03 09:10:00 [shm_broadcast.py:698] No available shared memory broadcast block found in "
         "60 seconds. This typically happens when some processes are hanging",
         {"value": 60.0},
@@ -456,6 +465,15 @@ EVENTS: tuple[PatternGrammar, ...] = (
         "(EngineCore pid=380) ERROR 02-03 09:20:00 [multiproc_executor.py:281] Worker proc VllmWorker-0 died unexpectedly "
         "(exit code: -4), shutting down executor.",
         {"subject": "VllmWorker-0", "exit_code": "-4"},
+    ),
+    _p(
+        "engine_dump",
+        "Dumping input data",
+        r"Dumping input data",
+        "(EngineCore pid=380) ERROR 02-03 09:20:00 [dump_input.py:72] Dumping input data",
+        {},
+        kind="engine_dead",
+        source="logging_utils/dump_input.py: a forward failed",
     ),
     _p(
         "engine_fatal",
