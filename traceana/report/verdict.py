@@ -158,7 +158,7 @@ def _plain_sentence(facts: Facts) -> str:
     plain = "This run does not speculate"
     if facts.identity.engine.value == "vllm" and facts.settings.get("speculative_config") is None:
         # acceptance has lines of its own there, which an excerpt may leave out
-        plain = "No SpecDecoding line is in the log, so it is read as a run without speculation"
+        plain = "No line of the log counts drafts, so it is read as a run without speculation"
     if main is None or main.cycle_ms is None:
         return f"{plain}; the log has no steady window of decoding."
     return (
