@@ -57,3 +57,12 @@ def test_drafts_that_vllm_0_5_counted_are_read_with_the_word_it_doubled(tmp_path
     (tmp_path / "server.log").write_text(line.format(n=1, d=3000, e=1000) + line.format(n=2, d=6000, e=2000))
     diagnosis = api.diagnose([str(tmp_path)])
     assert "ACC002" in [finding.code for finding in diagnosis.findings]
+
+
+def test_engine_lines_alone_do_not_prove_that_vllm_does_not_speculate(tmp_path: Path) -> None:
+    lines = [_H.format(m=2, s=s) + _ENGINE.format(tps=80.0) for s in (0, 10, 20, 30)]
+    (tmp_path / "server.log").write_text("".join(lines))
+    assert api.diagnose([str(tmp_path)]).verdict.sentence.startswith("No line of the log counts drafts")
+    start = "(EngineCore pid=9) INFO 03-11 09:01:00 [core.py:9] Initializing a V1 LLM engine (v0.19.1) with config: model='m', "
+    (tmp_path / "server.log").write_text(f"{start}speculative_config=None, tokenizer='m'\n" + "".join(lines))
+    assert api.diagnose([str(tmp_path)]).verdict.sentence.startswith("This run does not speculate: 80.0 tok/s")

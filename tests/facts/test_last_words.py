@@ -111,3 +111,15 @@ def test_an_error_after_the_last_window_is_not_called_a_death(tmp_path: Path) ->
         (tmp_path / "server.log").write_text(f"{text}{line}\n")
         found = [f.title for f in api.diagnose([str(tmp_path)]).findings if f.code == "STB003"]
         assert found and found[0].startswith(title), (line, found)
+
+
+def test_waits_of_a_start_that_came_to_its_end_are_no_stall(tmp_path: Path) -> None:
+    wait = (
+        "(EngineCore pid=5) INFO 03-02 11:{m:02d}:00 [shm_broadcast.py:681] No available shared memory broadcast block found "
+        "in 60 seconds. This happens.\n"
+    )
+    ready = "(APIServer pid=1) INFO:     Application startup complete.\n"
+    start = "".join(wait.format(m=m) for m in (1, 2, 3, 4)) + ready
+    assert _facts(tmp_path, start).stall is None
+    stall = _facts(tmp_path, start + "".join(wait.format(m=m) for m in (30, 31, 32))).stall
+    assert stall is not None and stall.waited_s == 180.0

@@ -201,7 +201,8 @@ def stall(events: pl.DataFrame, decode: pl.DataFrame, where: Locator) -> Stall |
     """The longest time that a vLLM process waited for a worker, by its own words; None when it never said so."""
     import polars as pl
 
-    waits = of_kind(events, "shm_broadcast_stall")
+    serving = decode.filter(pl.col("gen_tps") > 0)
+    waits = _while_serving(of_kind(events, "shm_broadcast_stall"), of_kind(events, "ready"), serving)
     if not waits.height:
         return None
     runs: dict[tuple[object, ...], tuple[float, Any]] = {}
@@ -216,8 +217,25 @@ def stall(events: pl.DataFrame, decode: pl.DataFrame, where: Locator) -> Stall |
         longest = max(longest, runs[process][0])
     end = waits.row(-1, named=True)
     behind = (pl.col("file_id") == end["file_id"]) & (pl.col("line") > end["line"])
-    served = decode.filter(behind & (pl.col("gen_tps") > 0)).height > 0
+    served = serving.filter(behind).height > 0
     return Stall(longest, len(runs), served, where.spans(waits))
+
+
+def _while_serving(waits: pl.DataFrame, ready: pl.DataFrame, serving: pl.DataFrame) -> pl.DataFrame:
+    """The waits without those of a start that came to its end: a ready line follows, nothing was generated since the
+    one before."""
+    import polars as pl
+
+    if not waits.height or not ready.height:
+        return waits
+    kept = []
+    for row in rows(waits):
+        file, line = row["file_id"], row["line"]
+        marks = ready.filter(pl.col("file_id") == file)["line"]
+        since = marks.filter(marks < line).max() or 0
+        generated = serving.filter((pl.col("file_id") == file) & pl.col("line").is_between(since, line)).height
+        kept.append(generated > 0 or not (marks > line).any())
+    return waits.filter(pl.Series(kept, dtype=pl.Boolean))
 
 
 def last_seen(tables: dict[str, pl.DataFrame], where: Locator) -> tuple[RankActivity, ...]:

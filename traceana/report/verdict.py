@@ -155,10 +155,14 @@ def _limiter(facts: Facts, findings: Sequence[Finding]) -> tuple[str, str | None
 
 def _plain_sentence(facts: Facts) -> str:
     main = facts.main_regime
+    plain = "This run does not speculate"
+    if facts.identity.engine.value == "vllm" and facts.settings.get("speculative_config") is None:
+        # acceptance has lines of its own there, which an excerpt may leave out
+        plain = "No line of the log counts drafts, so it is read as a run without speculation"
     if main is None or main.cycle_ms is None:
-        return "This run does not speculate, and the log has no steady window of decoding."
+        return f"{plain}; the log has no steady window of decoding."
     return (
-        f"This run does not speculate: {main.gen_tps.median:.1f} tok/s and {main.cycle_ms.median:.1f} ms per step at "
+        f"{plain}: {main.gen_tps.median:.1f} tok/s and {main.cycle_ms.median:.1f} ms per step at "
         f"{main.running} running (median of {main.n_steady} steady {'window' if main.n_steady == 1 else 'windows'})."
     )
 
