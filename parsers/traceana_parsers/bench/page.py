@@ -101,7 +101,8 @@ class Page:
                 if other.speculative is None:
                     other.speculative = fact.speculative
                 return
-            same = all(fact.values[c] == other.values[c] for c in shared)
+            alike = fact.more.get("temperature") == other.more.get("temperature")
+            same = alike and all(fact.values[c] == other.values[c] for c in shared)
             if same and (
                 grid.boxed or (fact.speculative is False and fact.line != other.line and fact.label != other.label)
             ):
