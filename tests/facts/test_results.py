@@ -161,3 +161,16 @@ def test_every_draft_length_that_loses_is_a_finding_of_low_confidence(tmp_path: 
     text = table("mtp_k | tok/s", "0 | 90.1", "2 | 83.2", "4 | 64.0", "6 | 54.0")
     (finding,) = diagnose(tmp_path, text).findings
     assert (finding.code, finding.confidence) == ("CYC002", "low")
+
+
+def test_a_slower_cycle_at_the_same_acceptance_is_named_where_only_throughput_and_cycle_are_given(
+    tmp_path: Path,
+) -> None:
+    text = table("phase | our tok/s | our accept | lab tok/s | lab accept", "code | 30 | 0.95 | 60 | 0.95")
+    text += "\nPer step:\n\n" + table("phase | our ms/step | lab ms/step", "code | 220 | 110")
+    result = diagnose(tmp_path, text)
+    assert result.results is not None
+    found = result.results.contrast
+    assert found is not None
+    assert (found.tps_ratio, found.cycle_ratio, found.acceptance_ratio) == (2.0, 2.0, 1.0)
+    assert "mostly the cycle, not the drafter" in result.verdict.sentence

@@ -97,13 +97,17 @@ def _contrast(points: Sequence[LoadPoint]) -> SetUpContrast | None:
     """The fastest and the slowest speculating set-up of the group in which they differ most."""
     best: SetUpContrast | None = None
     for group in _by_load([p for p in points if p.speculative is not False]):
-        known = [p for p in group if p.gen_tps.value and p.tokens_per_cycle.value and p.cycle_ms.value]
+        timed = [p for p in group if p.gen_tps.value and p.cycle_ms.value]
+        known = [p for p in timed if p.tokens_per_cycle.value]
+        implied = len(known) < 2  # then throughput x cycle tells what a cycle emits, at the same requests in flight
+        if implied:
+            known = [p for p in timed if p.accept_rate.value is not None]
         if len(known) < 2:
             continue
         fast, slow = max(known, key=_speed), min(known, key=_speed)
         ratio = _speed(fast) / _speed(slow)
-        earned = _value(fast.tokens_per_cycle) / _value(slow.tokens_per_cycle)
         cycle = _value(slow.cycle_ms) / _value(fast.cycle_ms)
+        earned = ratio / cycle if implied else _value(fast.tokens_per_cycle) / _value(slow.tokens_per_cycle)
         if ratio >= _DIFFERS and (best is None or ratio > best.tps_ratio):
             best = SetUpContrast(_row(fast), _row(slow), ratio, earned, cycle, ratio / (earned * cycle))
     return best

@@ -90,7 +90,8 @@ def _rows(results: Results) -> tuple[Section, ...]:
 
 def _name(row: ResultRow) -> str:
     words = not row.series and row.load != NONE and not row.load[0].isdigit()  # the row's own
-    at = f" at {row.load}" if row.load not in (NONE, row.series) and not words else ""
+    said = words or row.load == NONE or (not row.load[0].isdigit() and row.load in (row.series or ""))
+    at = "" if said else f" at {row.load}"
     context = f", context {whole(row.context_tokens)}" if row.context_tokens is not None else ""
     files = [place.path.rsplit("/", 1)[-1] for place in row.side.evidence[:1]]
     name = row.series or (row.load if words else "") or (files[0] if files else "without a name")

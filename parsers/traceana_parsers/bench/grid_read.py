@@ -16,6 +16,7 @@ from traceana_parsers.bench.words import loads, speculates
 
 _YES = dict.fromkeys(("yes", "on", "true", "✓", "✅"), True) | dict.fromkeys(("no", "off", "false", "✗", "❌"), False)
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+_HOTTEST = 2.0  # of sampling; more is a GPU's
 #: `Input/Output Length` above `1024/200`
 _LENGTHS = re.compile(r"\b(?:input|in|isl|prompt)\s*/\s*(?:output|out|osl)\b")
 _PAIR = re.compile(r"(\d{1,7}k?)\s*/\s*(\d{1,7}k?)")
@@ -169,6 +170,9 @@ class _Reader:
             ):
                 # a number of the row, or what the table begins with, tells rows apart
                 texts.append(f"{heading.text} {text}")
+                degree = quantity(text) if heading.text.casefold() in ("temperature", "temp") else None
+                if degree is not None and degree.kind is None and degree.value <= _HOTTEST:
+                    fact.more["temperature"] = degree.value
         fact.series = " / ".join(names) or None
         fact.label = ", ".join(texts) or None
         return fact

@@ -101,7 +101,8 @@ class Page:
                 if other.speculative is None:
                     other.speculative = fact.speculative
                 return
-            same = all(fact.values[c] == other.values[c] for c in shared)
+            alike = fact.more.get("temperature") == other.more.get("temperature")
+            same = alike and all(fact.values[c] == other.values[c] for c in shared)
             if same and (
                 grid.boxed or (fact.speculative is False and fact.line != other.line and fact.label != other.label)
             ):
@@ -162,6 +163,8 @@ def _settle(fact: Fact) -> None:
         fact.speculative = lead > 0
     if not fact.speculative and any(fact.values.get(column, 0) > 1 for column in _EMITS_MORE):
         fact.speculative = True  # whatever it is called: the baseline of two set-ups may speculate too
+    if fact.speculative is None and fact.values.get("accept_rate_printed", 0) > 0:
+        fact.speculative = True
     if fact.label == fact.series:
         fact.label = None
     if fact.speculative is False:

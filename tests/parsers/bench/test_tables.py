@@ -568,3 +568,9 @@ def test_a_table_in_html_is_read_like_any_other(tmp_path: Path) -> None:
         (1, "Baseline", False, 81.5), (1, "EAGLE3", True, 140.2), (32, "Baseline", False, 1410), (32, "EAGLE3", True, 1190),
     }  # fmt: skip
     assert got(tmp_path, "<table><tr><td>1").rows() == []
+
+
+def test_a_baseline_that_is_the_same_at_another_temperature_is_kept(tmp_path: Path) -> None:
+    text = table("Temperature | EAGLE3 tok/s | baseline tok/s", "0 | 190 | 100", "0.7 | 150 | 100")
+    rows = [(r["temperature"], r["speculative"], r["output_tps"]) for r in got(tmp_path, text).rows()]
+    assert sorted(rows) == [(0, False, 100), (0, True, 190), (0.7, False, 100), (0.7, True, 150)]
