@@ -174,3 +174,9 @@ def test_a_slower_cycle_at_the_same_acceptance_is_named_where_only_throughput_an
     assert found is not None
     assert (found.tps_ratio, found.cycle_ratio, found.acceptance_ratio) == (2.0, 2.0, 1.0)
     assert "mostly the cycle, not the drafter" in result.verdict.sentence
+
+
+def test_results_that_do_not_say_whether_they_speculate_are_not_taken_for_plain_ones(tmp_path: Path) -> None:
+    sentence = diagnose(tmp_path, PLAIN).verdict.sentence
+    assert sentence.startswith("3 results at 1 to 16 users: 100.0-1,100.0 tok/s")
+    assert sentence.endswith("Nothing in the inputs says whether they speculate.")

@@ -41,9 +41,11 @@ def results(facts: Facts, baseline: Facts | None = None) -> Results | None:
     points = [_as_logged(point, facts) for point in (*own, *facts.earned)]
     rows = tuple(_row(point) for point in points[:_MOST_ROWS])
     if found is not None and found.spec is None and points and all(p.speculative is not True for p in points):
-        needs = f" {found.verdict}" if any(block.plain for block in found.blocks) else ""
+        tail = " Nothing in the inputs says whether they speculate."
+        if any(p.speculative is False for p in points):
+            tail = f" {found.verdict}" if any(block.plain for block in found.blocks) else ""
         who = "This run does not speculate. " if facts.speculation.active.value is False else ""
-        return Results(f"{who}{_several(points)}{needs}", "unknown", found, None, rows)
+        return Results(f"{who}{_several(points)}{tail}", "unknown", found, None, rows)
     contrast, odd = _contrast(points), _odd(points)
     return Results(_verdict(points, contrast, odd, why), "unknown", None, why or _PLAIN, rows, contrast, odd)
 
