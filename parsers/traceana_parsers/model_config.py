@@ -114,7 +114,7 @@ def _decoded(data: bytes) -> object:
     if len(data) > _MOST_BYTES:
         raise ModelConfigError(f"more than {_MOST_BYTES >> 20} MB: no model's config.json is that long")
     try:
-        found: object = msgspec.json.decode(data)
+        found: object = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise ModelConfigError(f"not JSON ({error})") from error
     return found
@@ -147,7 +147,7 @@ def _row(text: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Value]:
         "weight_bits": weight_bits(quantization),
         "kept": ",".join(whole_parts) or None,
         "kept_partly": ",".join(some_layers) or None,
-        "unusual": ",".join(sorted(_unusual(text))) or None,
+        "unusual": ",".join(sorted({*_unusual(text), *_unusable(text)})) or None,
     }
     if row["experts"] is not None and row["moe_intermediate"] is None:
         row["moe_intermediate"] = row["intermediate"]  # Mixtral, gpt-oss, MiniMax: the experts are the only MLP
@@ -161,6 +161,12 @@ def _count(level: Mapping[str, Any], column: str) -> int | None:
         if value is not None:
             return value
     return None
+
+
+def _unusable(level: Mapping[str, Any]) -> set[str]:
+    """Names that are there and hold no number that can be: what they say is not known, and not that they are absent."""
+    named = (name for names in _NAMES.values() for name in names if level.get(name) not in (None, 0, False))
+    return {f"{name} that is no count" for name in named if _whole(level[name]) is None}
 
 
 def _whole(value: object) -> int | None:

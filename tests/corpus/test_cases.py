@@ -371,7 +371,7 @@ def test_29_a_printed_kernel_table_gives_the_share_of_communication(corpus: Path
 
 def test_34_the_floor_of_a_small_allreduce_is_said(corpus: Path) -> None:
     d = case(corpus, "34", "nccl_tests_tree8.txt")
-    assert "8 B takes 42.6 us, 100 of them 4.3 ms" in d.verdict.sentence
+    assert "8 B takes 42.6 us, 100 such calls in a row 4.3 ms" in d.verdict.sentence
 
 
 def test_48_a_quoted_graph_line_shows_a_misjudged_topology(corpus: Path) -> None:

@@ -24,7 +24,7 @@ def test_set_ups_at_the_same_sizes_are_compared(tmp_path: Path) -> None:
     )
     plain, tuned = found.curves
     assert (plain.sizes_bytes, plain.times_us, tuned.times_us) == ((32768, 1 << 20), (40.0, 90.0), (20.0, 60.0))
-    assert "32 KB takes 40.0 us, 100 of them 4.0 ms" in found.verdict
+    assert "32 KB takes 40.0 us, 100 such calls in a row 4.0 ms" in found.verdict
     assert "'tuned' takes 0.50-0.67x the time of 'plain'" in found.verdict
 
 

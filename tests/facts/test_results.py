@@ -180,3 +180,31 @@ def test_results_that_do_not_say_whether_they_speculate_are_not_taken_for_plain_
     sentence = diagnose(tmp_path, PLAIN).verdict.sentence
     assert sentence.startswith("3 results at 1 to 16 users: 100.0-1,100.0 tok/s")
     assert sentence.endswith("Nothing in the inputs says whether they speculate.")
+
+
+def test_one_token_per_cycle_beside_drafters_is_a_baseline_and_no_collapse(tmp_path: Path) -> None:
+    rows = ("AR decoding | 8 | 60 | 1.00", "drafter A | 8 | 100 | 3.0", "drafter B | 8 | 101 | 3.1")
+    result = diagnose(tmp_path, table("set-up | concurrency | tok/s | accept length", *rows))
+    assert result.results is not None
+    assert result.results.odd is None
+    assert "ACC009" not in codes(result)
+
+
+def test_settings_a_hair_below_one_baseline_figure_are_noise(tmp_path: Path) -> None:
+    spec = table("concurrency | k | MTP tok/s | accept length", "8 | 3 | 99.5 | 2.0", "8 | 5 | 99.9 | 2.2")
+    plain = table("concurrency | tok/s", "8 | 100")
+    assert not codes(diagnose(tmp_path, spec, plain))
+
+
+def test_a_difference_in_neither_acceptance_nor_cycle_is_said_to_be_in_neither(tmp_path: Path) -> None:
+    head = "run | MTP tok/s | tokens/cycle | cycle time (ms)"
+    sentence = diagnose(tmp_path, table(head, "one | 100 | 2.0 | 20", "two | 50 | 2.0 | 20")).verdict.sentence
+    assert "mostly in neither" in sentence
+    assert "the rest 2.00x" in sentence
+
+
+def test_repeats_of_one_throughput_with_other_acceptance_are_runs(tmp_path: Path) -> None:
+    rows = ("1 | 100 | 3.0", "1 | 100 | 3.1", "1 | 50 | 1.5")
+    result = diagnose(tmp_path, table("concurrency | MTP tok/s | accept length", *rows))
+    assert result.results is not None
+    assert [row.side.runs_tps for row in result.results.rows] == [(100.0, 100.0, 50.0)]

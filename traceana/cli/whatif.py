@@ -11,7 +11,7 @@ from traceana.cli.options import FormatOption, GpuOption, HiddenOption, LayersOp
 from traceana.errors import TraceanaError
 
 if TYPE_CHECKING:
-    from traceana.facts.whatif_model import Score
+    pass
 
 
 def whatif(
@@ -46,13 +46,13 @@ def whatif(
     Example: traceana whatif server.log --baseline plain.log --accept-length 3.1
     """
     from traceana import api_whatif
-    from traceana.facts.whatif_model import Asked
-    from traceana.report.whatif_page import compose
+    from traceana.facts.whatif_model import Asked, Scored
+    from traceana.report.whatif_page import compose, compose_scores
 
     for path in (*paths, *(baseline or ())):
         output.keep(path, out)
     if score is not None:
-        output.write(_scores(api_whatif.score(score, paths)), out)
+        output.document(Scored(api_whatif.score(score, paths)), compose_scores, output_format.value, out)
         return
     for name, values in (("--k", k or ()), ("--accept-length", accept_length or ())):
         if any(not 0 < value < 1e6 for value in values):
@@ -60,9 +60,3 @@ def whatif(
     asked = Asked(running, tuple(k or ()), tuple(accept_length or ()), gpu, to_gpu, layers, hidden)
     report = api_whatif.predict(paths, baseline or (), asked)
     output.document(report, compose, output_format.value, out)
-
-
-def _scores(scores: tuple[Score, ...]) -> str:
-    from traceana.report.whatif_page import score_line
-
-    return "\n".join(score_line(s) for s in scores)

@@ -169,12 +169,16 @@ def _cycle(
     return by_tps if decoding.known else Fact(reason=decoding.reason)
 
 
+#: what a copied figure has in common with its original besides speeds
+_OWN = ("output_tokens", "duration_s", "accept_length_printed", "accept_rate_printed", "tokens_per_cycle_printed")
+
+
 def without_copies(rows: list[Row]) -> list[Row]:
     """A figure copied into several rows of a table is one measurement, not several that agree to the last digit."""
     speeds = ("output_tps", "user_tps", "tpot_mean_ms", "tpot_median_ms", "itl_mean_ms", "itl_median_ms", "step_ms")
     seen: dict[tuple[object, ...], Row] = {}
     for row in rows:
-        seen.setdefault(tuple(row[name] for name in (*speeds, "output_tokens", "duration_s")), row)
+        seen.setdefault(tuple(row[name] for name in (*speeds, *_OWN)), row)
     return list(seen.values())
 
 

@@ -121,7 +121,7 @@ def _verdict(curves: list[CollectiveCurve], by_rank: list[RankTimes]) -> str:
         )
     first = curves[0]
     small = first.sizes_bytes[0] <= _SMALL
-    forward = f", 100 of them {first.times_us[0] / 10:.1f} ms per forward at least" if small else ""
+    forward = f", 100 such calls in a row {first.times_us[0] / 10:.1f} ms" if small else ""
     return (
         f"{_kind(first.collective).capitalize()} times alone: {size(first.sizes_bytes[0])} takes "
         f"{first.times_us[0]:.1f} us{forward}{_compared(curves)}."
@@ -131,7 +131,7 @@ def _verdict(curves: list[CollectiveCurve], by_rank: list[RankTimes]) -> str:
 def _compared(curves: list[CollectiveCurve]) -> str:
     """The set-up that gains most against the first at the smallest size both were measured at."""
     found = []
-    for one in curves[1:]:
+    for one in (c for c in curves[1:] if c.collective == curves[0].collective):
         common = [n for n in curves[0].sizes_bytes if n in one.sizes_bytes]
         ratios = [_at(one, n) / _at(curves[0], n) for n in common]
         if ratios:

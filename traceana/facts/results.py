@@ -90,7 +90,8 @@ def _by_load(points: Sequence[LoadPoint]) -> list[list[LoadPoint]]:
             point.dataset,
             point.label if words[point.label] > 1 else None,
         )  # words of several rows: the same load
-        at = (point.concurrency, point.request_rate, point.context_tokens, point.output_length, prompts)
+        asked = (point.concurrency, point.request_rate, point.context_tokens, point.output_length)
+        at = (*asked, point.temperature, prompts)
         groups.setdefault(at, []).append(point)
     return sorted((g for g in groups.values() if len(g) > 1), key=len, reverse=True)
 
@@ -141,6 +142,8 @@ def _odd(points: Sequence[LoadPoint]) -> OddOneOut | None:
             others = [value for value, _ in known[1:]]
             if known[0][0] - bonus >= _COLLAPSED * (statistics.median(others) - bonus):
                 continue
+            if known[0][0] == 1.0 and known[0][1].speculative is None:
+                continue  # one token per cycle, and nothing says that it drafts: the baseline, as it seems
             if others[0] - bonus < _COLLAPSED * (others[-1] - bonus):
                 continue  # the others do not agree with each other: no norm
             speeds = [_speed(p) for _, p in known[1:] if p.gen_tps.known]
@@ -166,20 +169,34 @@ def _verdict(
         tps = odd.row.side.gen_tps
         speed = ""
         if tps is not None and odd.others_tps is not None:
-            speed = f", and gives {tps:.1f} tok/s against {odd.others_tps[0]:.1f}-{odd.others_tps[1]:.1f}"
+            speed = f", and gives {tps:.1f} tok/s against {_between(*odd.others_tps, 1)}"
         return (
             f"One of {odd.set_ups} set-ups ({name_of(odd.row)}) has {odd.what} {odd.value:.2f} where the others have "
-            f"{low:.2f}-{high:.2f}{speed}: acceptance collapsed with what that set-up changes.{tail}"
+            f"{_between(low, high, 2)}{speed}: what that set-up changes costs it the acceptance.{tail}"
         )
     if contrast is not None:
-        parts = {"acceptance": contrast.acceptance_ratio, "the cycle": contrast.cycle_ratio}
+        parts = {
+            "acceptance": contrast.acceptance_ratio,
+            "the cycle, not the drafter": contrast.cycle_ratio,
+            "in neither: other requests in flight, waiting or lengths": contrast.rest_ratio,
+        }
         main = max(parts, key=lambda name: parts[name])
+        rest = "" if _between(contrast.rest_ratio, 1.0, 1) == "1.0" else f", the rest {contrast.rest_ratio:.2f}x"
+        names = name_of(contrast.slow), name_of(contrast.fast)
+        if names[0] == names[1]:
+            names = "the slowest", f"the fastest of {names[1]}"
         return (
-            f"{name_of(contrast.slow)} is {contrast.tps_ratio:.2f}x slower than {name_of(contrast.fast)}: acceptance "
-            f"explains {contrast.acceptance_ratio:.2f}x of it, the cycle {contrast.cycle_ratio:.2f}x. The difference "
-            f"is mostly {main}{', not the drafter' if main == 'the cycle' else ''}.{tail}"
+            f"{names[0][0].upper()}{names[0][1:]} is {contrast.tps_ratio:.2f}x slower than {names[1]}: acceptance "
+            f"explains {contrast.acceptance_ratio:.2f}x of it, the cycle {contrast.cycle_ratio:.2f}x{rest}. The "
+            f"difference is mostly {main}.{tail}"
         )
     return f"{_several(points)}{tail}" if points else tail.strip()
+
+
+def _between(low: float, high: float, digits: int) -> str:
+    """`0.45-0.70`; one number where both ends read the same."""
+    one, other = f"{low:.{digits}f}", f"{high:.{digits}f}"
+    return one if one == other else f"{one}-{other}"
 
 
 def _several(points: Sequence[LoadPoint]) -> str:

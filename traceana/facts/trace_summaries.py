@@ -52,7 +52,8 @@ def _capture(rows: pl.DataFrame, path: str) -> TraceSums:
     listed = float(rows["share"].sum()) if not rows["share"].null_count() else 0.0
     whole = max(total / listed, total) if 0 < listed < _ALL_LISTED else total
     shares = rows.group_by("category").agg(pl.col("total_ns").sum()).sort("total_ns", "category", descending=True)
-    talking = rows.filter(pl.col("family") == "communication").sort("total_ns", descending=True).head(_MOST_COLLECTIVES)
+    talking = rows.filter((pl.col("family") == "communication") & pl.col("avg_ns").is_not_null())
+    talking = talking.sort("total_ns", descending=True).head(_MOST_COLLECTIVES)
     judged = judge_summaries(talking.rename({"med_ns": "median_ns"}))
     return TraceSums(
         path=path,

@@ -70,6 +70,14 @@ class WhatIf:
 
 
 @dataclass(frozen=True, slots=True)
+class Scored:
+    """Stored predictions beside what a later run measured: what `whatif --score` writes."""
+
+    scores: tuple[Score, ...]
+    schema: str = "traceana/scored/1"
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """A prediction beside what a later run measured at the same load.
 

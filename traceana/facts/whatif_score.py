@@ -64,7 +64,7 @@ def _k(p: Prediction, _base: Base, _before: Facts | None, after: Facts) -> Made:
 
 def _accept_length(p: Prediction, base: Base, _before: Facts | None, after: Facts) -> Made:
     regime = None if base.running is None else after.regime(base.running)
-    if regime is None or regime.accept_length is None or p.accept_length is None:
+    if regime is None or regime.accept_length is None or p.accept_length is None or p.accept_length.high <= 0:
         return UNKNOWN, "its accept length at this load is not known"
     length = regime.accept_length.mean
     same = abs(length / p.accept_length.high - 1) <= _SAME_LENGTH

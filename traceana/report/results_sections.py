@@ -70,7 +70,7 @@ def _rows(results: Results) -> tuple[Section, ...]:
     if not used:
         return ()
     letters = {letter(row.side.provenance.get(name)) for _, name, _ in used for row in shown} - {""}
-    remarks = (f"{hidden} more: --format json has all" if hidden else "", legend(letters))
+    remarks = (f"{hidden} more: --format json has up to 200" if hidden else "", legend(letters))
     if any(row.series for row in shown) or len({row.load for row in shown}) < len(shown):
         names = _names(shown)
         rows = tuple(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from traceana.facts.whatif_choice import ADVICE
-from traceana.facts.whatif_model import Prediction, Score
+from traceana.facts.whatif_model import Prediction, Score, Scored
 from traceana.report.page import Page, Row, Section, Table
 from traceana.report.whatif_report import WhatIfReport
 from traceana.speculation.whatif import Span
@@ -44,6 +44,15 @@ def compose(report: WhatIfReport) -> Page:
         ),
         sections=tuple(sections),
     )
+
+
+def compose_scores(found: Scored) -> Page:
+    """The page of stored predictions and what became of them."""
+    sections = (Section("Predictions", lead=tuple(map(score_line, found.scores))),)
+    told = sum(score.inside is not None for score in found.scores)
+    inside = sum(score.inside is True for score in found.scores)
+    verdict = f"{inside} of {told} predictions that can be scored hold." if told else "No prediction can be scored."
+    return Page(("What if · scored",), (), verdict, "unknown", (), sections)
 
 
 def answer(score: Score) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 from traceana.facts.model import Facts, Provenance
 from traceana.facts.results import results
 from traceana.facts.results_model import Results
@@ -9,10 +11,10 @@ from traceana.facts.sweep_model import SweepLevel
 from traceana.rules._text import between, length, listing, ms, picked
 from traceana.rules.interface import Clear, Confidence, Explains, Finding, Outcome, Severity
 
-#: levels and draft settings that all lean the same way before figures within the noise are told as a finding
-_LEANING = 2
-#: the same where nothing tells the cycle
-_BARE = 3
+#: measured loads and draft settings that all lean the same way before figures within the noise are told, and how far
+#: below the baseline half of them are (they share its one figure, so that they are no independent evidence)
+_LEANING = 3
+_MARGIN = 0.95
 _NOISE = "other prompts, or the machine's noise: each figure was measured once"
 
 
@@ -38,13 +40,22 @@ def below_break_even(code: str, found: Results) -> Outcome | None:
     losing = [level for level in judged if level.ratio is not None and level.ratio.verdict == "loses"]
     sure = bool(losing)
     if not losing:
-        ratios = [row.ratio for b in (found.sweep.blocks if found.sweep else ()) for row in b.drafts if row.ratio]
-        every = [*(level.ratio.value for level in judged if level.ratio), *ratios]
-        few = len(every) < (_LEANING if any(level.break_even for level in judged) else _BARE)
-        if few or max(every) >= 1.0:
+        every = _ratios(found, judged)
+        if len(every) < _LEANING or max(every) >= 1.0 or statistics.median(every) > _MARGIN:
             return Clear(found.verdict)
         losing = list(judged)
     return _finding(code, judged, losing, sure)
+
+
+def _ratios(found: Results, judged: tuple[SweepLevel, ...]) -> list[float]:
+    """Ratios of the loads and draft settings measured, each once."""
+    loads = {level.load for level in judged}
+    every = {(level.load, level.spec.draft): level.ratio.value for level in judged if level.ratio is not None}
+    for block in found.sweep.blocks if found.sweep is not None else ():
+        for row in block.drafts:
+            if row.ratio is not None and not row.modelled and row.load in loads:
+                every.setdefault((row.load, row.draft), row.ratio)
+    return list(every.values())
 
 
 def _finding(code: str, judged: tuple[SweepLevel, ...], losing: list[SweepLevel], sure: bool) -> Finding:
@@ -74,7 +85,7 @@ def _finding(code: str, judged: tuple[SweepLevel, ...], losing: list[SweepLevel]
     why.append("Which part of the cycle costs so much, a benchmark cannot tell: a log with timers or a trace can.")
     return Finding(
         code=code,
-        title=f"Speculation loses at {at} ({rates}){within}{told}",
+        title=f"Speculation {'loses' if sure else 'gains nothing'} at {at} ({rates}){within}{told}",
         severity=Severity.WARNING,
         confidence=Confidence.MEDIUM if sure else Confidence.LOW,
         why=" ".join(why),

@@ -149,7 +149,7 @@ class Columns:
 
     def _above_one(self, index: int) -> bool:
         numbers = [q.value for c in self._column(index) if (q := quantity(c)) is not None and q.kind is None]
-        return any(n > 1 for n in numbers)
+        return 2 * sum(n > 1 for n in numbers) > len(numbers)
 
     def value_columns(self) -> tuple[list[int], list[int], tuple[str, ...]]:
         """Columns of measured values; numeric columns of something unknown; headings to ask about."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _NAME_LIMIT = 4000
 _MOST = 20_000
-_LARGEST_NS = 1 << 53
+LARGEST_NS = 1 << 53
 #: column -> its headings, without emphasis and unit
 _COLUMNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (column, re.compile(pattern))
@@ -132,7 +132,8 @@ def _row(cells: list[str], columns: dict[str, int], units: dict[str, float | Non
     total, avg = times["total"], times["avg"]
     if total is None and avg is not None and n:
         total = avg * n
-    if not name or total is None or not 0 < total < _LARGEST_NS or (n is not None and n > _LARGEST_NS):
+    known = [value for value in times.values() if value is not None]
+    if not name or total is None or total <= 0 or any(v >= LARGEST_NS for v in (total, n or 0, *known)):
         return None
     return {
         "name": name[:_NAME_LIMIT],

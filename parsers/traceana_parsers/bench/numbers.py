@@ -61,6 +61,7 @@ _QUANTITY = re.compile(
     rf"\s*[~≈]?\s*(?P<number>{_DIGITS})\s?(?:(?P<unit>(?:{_UNIT}){_PER})|(?P<kilo>k)\s?(?P<after>(?:{_UNIT}){_PER})?)?\s*"
 )
 _MARKS = re.compile(r"[*`]{1,3}|(?<![A-Za-z0-9])_{1,3}|_{1,3}(?![A-Za-z0-9])|<[^<>]{1,20}>|\\(?=[|%])")
+_LARGEST = 1e30  # more is no measurement in any unit
 _WIDEST = 200  # characters of a cell that may hold a number
 
 
@@ -79,13 +80,16 @@ def plain(text: str) -> str:
 
 
 def quantity(text: str) -> Quantity | None:
-    """What a text says when it is one number, with or without a unit; None otherwise. `k` is a thousand."""
+    """What a text says when it is one number that a float holds, with or without a unit; None otherwise. `k` is a
+    thousand."""
     if len(text) > _WIDEST:
         return None
     match = _QUANTITY.fullmatch(text.casefold())
     if match is None:
         return None
     value = float(match["number"].replace(",", "")) * (1000.0 if match["kilo"] else 1.0)
+    if not abs(value) < _LARGEST:
+        return None
     written = match["unit"] or match["after"]
     if written is None:
         return Quantity(value)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from traceana_parsers.bench.kernel_grid import KernelTables, share_of, time_ns
+from traceana_parsers.bench.kernel_grid import LARGEST_NS, KernelTables, share_of, time_ns
 
 _GAP = re.compile(r"\s{2,}")
 _RULE = re.compile(r"\s*-{3,}(?:\s+-{3,})*\s*$")
+_DIGITS = 15  # of a number of calls
 _DEVICE = ("Self CUDA", "Self XPU", "Self PrivateUse1")
 #: rows of device time that span kernels: steps, collectives, stages of the engine
 _ANNOTATION = re.compile(
@@ -68,8 +69,8 @@ class TorchTable:
         if _ANNOTATION.match(row["Name"]) or any((time_ns(row.get(name, "")) or 0.0) > 0 for name in _HOST):
             return None
         total, calls = time_ns(row[self._device]), row["# of Calls"]
-        if not total or not calls.isdecimal() or int(calls) < 1:
+        n = int(calls) if calls.isdecimal() and len(calls) <= _DIGITS else 0
+        if not total or total >= LARGEST_NS or n < 1:
             return None
         share = share_of(row.get(f"{self._device} %", ""))
-        n = int(calls[:15])
         return {"name": row["Name"], "instances": n, "total_ns": round(total), "avg_ns": total / n, "share": share}

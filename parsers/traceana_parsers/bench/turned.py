@@ -21,11 +21,14 @@ _SETTINGS = ("k", "num_draft_tokens", "num_steps", "topk")
 _MOST_TOKENS = 1024  # a number of draft tokens beyond that counts those of a run
 #: runs that a heading says its cells hold: `(round 1 / 2)`, `[run 1/2/3]`
 _RUNS = re.compile(r"[(\[](?:round|run|rep|repeat|trial|pass)s? ?\d(?: ?/ ?\d){1,7}[)\]]", re.IGNORECASE)
+_MOST_MEASURES = 200  # rows that become columns
 _FEWEST = 2  # different measures, before rows are taken for them
 
 
 def turned(grid: Grid) -> Grid:
     """The table with a measured value per column, where its rows name measured values; else the table itself."""
+    if len(grid.rows) > _MOST_MEASURES:
+        return grid
     labels = [plain(row.cells[0]) if row.cells else "" for row in grid.rows]
     heads = [plain(cell) for cell in grid.header[1:]]
     rows = [read(label) for label in labels]

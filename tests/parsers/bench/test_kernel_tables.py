@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from tests.parsers.bench.results import got
+from traceana import api
 from traceana_parsers.interface import MemorySink
 from traceana_parsers.read import read_run
 
@@ -107,3 +108,25 @@ def test_steps_and_collectives_that_torch_annotates_are_no_kernels(tmp_path: Pat
     rows = [f"{name}  0.00%  0.000us  0.00%  0.000us  10.000ms  25.00%  10.000ms  4" for name in names]
     found = got(tmp_path, "\n".join(["-----  -----", head, "-----  -----", *rows]) + "\n").rows("summaries")
     assert [row["name"] for row in found] == [f"{ALLREDUCE}(x)", "nvjet_tst_192x192_64x3"]
+
+
+@pytest.mark.parametrize("count", ["1e999", "-3", "0", "9" * 400])
+def test_counts_that_no_kernel_can_have_are_left_out(tmp_path: Path, count: str) -> None:
+    found = summaries(tmp_path, HEAD + f"| {ALLREDUCE} | 30 ms | 61% | {count} |\n| nvjet_tst | 9 ms | 19% | 4 |\n")
+    assert "nvjet_tst" in found["name"].to_list()
+
+
+@pytest.mark.parametrize(("time", "calls"), [("1e999us", "3"), ("3us", "0" * 15 + "1"), ("3us", "9" * 5000)])
+def test_rows_of_a_printed_profile_beyond_any_number_are_left_out(tmp_path: Path, time: str, calls: str) -> None:
+    odd = ("nvjet_odd", "0 %", "0.000us", "0.000us", time, "1.00%", time, calls)
+    good = (ALLREDUCE, "0 %", "0.000us", "0.000us", "16.000ms", "40.00%", "16.000ms", "200")
+    assert summaries(tmp_path, torch_table(odd, good))["name"].to_list() == [ALLREDUCE]
+
+
+def test_a_table_of_shares_without_counts_is_diagnosed(tmp_path: Path) -> None:
+    path = tmp_path / "kernels.md"
+    path.write_text(f"| Kernel | GPU time | Share |\n|---|---|---|\n| {ALLREDUCE} | 30 ms | 61% |\n", encoding="utf-8")
+    result = api.diagnose([str(path)])
+    assert result.trace is not None
+    (capture,) = result.trace.sums
+    assert (capture.categories["communication"], capture.collectives) == (pytest.approx(0.61), ())
