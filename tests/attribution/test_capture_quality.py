@@ -124,3 +124,9 @@ def test_ranks_whose_collectives_do_not_fit_are_said_once() -> None:
 
 def test_nothing_traced_is_nothing_wrong() -> None:
     assert judge_capture(tables().traces, []) == []
+
+
+def test_events_that_end_before_they_start_are_told() -> None:
+    notes = judged(healthy(notes='["7 events end before they start; their end was set to the start"]'))
+    assert notes["times-odd"].what.startswith("7 events end before they start")
+    assert "idle time too large" in notes["times-odd"].consequence

@@ -12,6 +12,7 @@ from traceana.attribution.model import MIN_CYCLES, CaptureNote, TraceCounts
 
 #: what readers write into `traces.notes` when events are missing
 _LOST = re.compile(r"drop|exceed|overflow|lost|could not allocate|incomplete|truncated|cut off", re.IGNORECASE)
+_ODD_TIMES = re.compile(r"end before they start|have no usable time", re.IGNORECASE)
 _STACKS = re.compile(r"with_stack|python frames|profile_memory", re.IGNORECASE)
 #: share of kernels without a launch record from which the calls count as missing
 _WITHOUT_LAUNCH = 0.05
@@ -58,6 +59,7 @@ def judge_capture(
         *_missing_ranks(traces, command),
         *_unmatched(unmatched, command),
         *_lost_events(traces, command),
+        *_odd_times(traces, command),
         *_clocks(traces, command),
         *_no_launches(counts, command),
         *(CaptureNote("warning", "too-few-cycles", *texts, command.again) for texts in too_short),
@@ -165,6 +167,14 @@ def _lost_events(traces: pl.DataFrame, command: _Commands) -> list[CaptureNote]:
         return []
     consequence = "counts and sums are too small, and collectives may be matched to the wrong instance"
     return [CaptureNote("warning", "events-lost", f"events were lost: {texts[0]}", consequence, command.again, files)]
+
+
+def _odd_times(traces: pl.DataFrame, command: _Commands) -> list[CaptureNote]:
+    texts, files = _notes(traces, _ODD_TIMES)
+    if not texts:
+        return []
+    consequence = "busy time is too small by what they lasted, and idle time too large"
+    return [CaptureNote("warning", "times-odd", texts[0], consequence, command.again, files)]
 
 
 def _clocks(traces: pl.DataFrame, command: _Commands) -> list[CaptureNote]:
