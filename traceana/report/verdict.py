@@ -185,7 +185,7 @@ def _alone_sentence(
         if facts.results_only and facts.trace is None:
             return (
                 "The inputs hold no figure of speed or acceptance that could be read: nothing can be said about speed. "
-                "What was not read, and why, stands below Inputs."
+                "Figures that cannot be are left out; lines that were not read stand below Inputs."
             )
         what = "log shows no decode window" if facts.trace is None else "inputs show no whole cycle"
         told = next((f" {f.title}." for f in findings if f.severity is not Severity.INFO), "")
