@@ -143,11 +143,12 @@ def diagnose(
 
     Raises TraceanaError (exit code 2) when an input cannot be used at all.
     """
+    from traceana.facts.results import with_results
     from traceana.report.build import diagnosis
     from traceana.rules.registry import run_all
 
-    facts = _with_said(read_facts(paths, columns), said)
-    base = _with_said(read_facts(baseline, columns), said) if baseline else None
+    base = with_results(_with_said(read_facts(baseline, columns), said)) if baseline else None
+    facts = with_results(_with_said(read_facts(paths, columns), said), base)
     return diagnosis(facts, run_all(facts, base), base, run_all(base) if base is not None else ())
 
 

@@ -39,6 +39,7 @@ def compare(
     from traceana.facts.compare import compare as compare_facts
     from traceana.facts.compare_levels import Side
     from traceana.facts.compare_predicted import predicted_sides
+    from traceana.facts.results import with_results
     from traceana.report.compare_report import compare_report
     from traceana.report.whatif_report import predictions
     from traceana.rules.interface import Finding
@@ -54,10 +55,9 @@ def compare(
         for number, runs in enumerate(sides)
     ]
     plain = next((side.facts for side in made if side.facts.speculation.active.value is False), None)
-    findings = [
-        [o for _, o in run_all(side.facts, None if side.facts is plain else plain) if isinstance(o, Finding)]
-        for side in made
-    ]
+    bases = [None if side.facts is plain else plain for side in made]
+    outcomes = [run_all(with_results(side.facts, base), base) for side, base in zip(made, bases, strict=True)]
+    findings = [[outcome for _, outcome in of if isinstance(outcome, Finding)] for of in outcomes]
     found = _with_known_bugs(compare_facts(made), made)
     known = () if stored is None else predicted_sides(*stored, made, found.pairs)
     return compare_report(found, findings, known), tuple(reports)

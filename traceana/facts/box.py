@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: methods whose drafter is a layer that the target brings itself
 _OWN_LAYER = ("mtp", "nextn")
+#: paths that take small allreduces away from NCCL when a rank reports them as on
+_OWN_PATHS = ("flashinfer_fusion", "custom_allreduce", "pcie_ipc")
 _NO_GPU = "GPU not known (--gpu, or a trace that names it)"
 _NO_SHAPE = "model's shape not known (its config.json, or --layers and --hidden)"
 _NO_DRAFT = "the drafter's forwards (its config.json tells them)"
@@ -89,6 +91,11 @@ def gpu_of(facts: Facts) -> hardware.Gpu | str:
     if named.value is None:
         return named.reason or _NO_GPU
     return hardware.gpu(named.value) or f"{named.value} is not in the table of GPUs"
+
+
+def own_path_on(facts: Facts) -> bool:
+    """Whether a rank reports an allreduce besides NCCL's as on: it takes the small ones."""
+    return any(facts.statements(kind, "on") for kind in _OWN_PATHS)
 
 
 def link_of(facts: Facts) -> str | None:

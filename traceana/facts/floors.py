@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from traceana.facts.box import gpu_of, ranks_of, reduces_per_layer
+from traceana.facts.box import gpu_of, own_path_on, ranks_of, reduces_per_layer
 from traceana.facts.model import Fact, Facts, Provenance
 from traceana.speculation.floors import allreduce, forward, hardware
 from traceana.speculation.floors.allreduce import Curve
@@ -15,8 +15,6 @@ from traceana.speculation.whatif import Span
 
 #: kinds of floor that are the host's, which works beside the GPU: not part of a gap
 BESIDE = ("launches", "host")
-#: paths that take small allreduces away from NCCL when a rank reports them as on
-_OWN_PATHS = ("flashinfer_fusion", "custom_allreduce", "pcie_ipc")
 #: engine's quantization argument -> bits per weight it makes of an unquantised model
 _LOADED_BITS = {"fp8": 8.0}
 _DATA_SHEET = "data sheet bandwidth"
@@ -78,7 +76,7 @@ def _range(
     if not usable:
         return f"nobody measured allreduces of {ranks} x {gpu.name}"
     by_nccl = [c for c in usable if c.library == "nccl"]
-    own = any(facts.statements(kind, "on") for kind in _OWN_PATHS)
+    own = own_path_on(facts)
     refused = bool(facts.statements("custom_allreduce", "off") or facts.statements("custom_allreduce", "failed"))
     if other_box is None and by_nccl and refused and not own:
         usable = by_nccl
@@ -135,7 +133,7 @@ def allreduce_part(facts: Facts, shape: Fact[ModelShape], tokens: int, forwards:
     found = allreduces(facts, shape, tokens)
     if isinstance(found, str):
         return found
-    return _part(found, Provenance.ASSUMED if shape.provenance is Provenance.ASSUMED else Provenance.MODELLED, forwards)
+    return _part(found, modelled(shape.provenance), forwards)
 
 
 def _part(found: AllreduceRange, provenance: Provenance, forwards: int) -> FloorPart:
@@ -175,8 +173,14 @@ def weights_part(
     basis = f"{_times(forwards)}{amount} GB per GPU at {gpu.memory_gbps:,.0f} GB/s"
     if read.experts is not None:
         basis += f", {_whole(read.experts)} of {shape.value.experts} experts per layer"
-    provenance = Provenance.ASSUMED if shape.provenance is Provenance.ASSUMED else Provenance.MODELLED
-    return FloorPart("weights", low, high, provenance, basis, f"{gpu.name}: {_DATA_SHEET} ({gpu.source})")
+    return FloorPart(
+        "weights", low, high, modelled(shape.provenance), basis, f"{gpu.name}: {_DATA_SHEET} ({gpu.source})"
+    )
+
+
+def modelled(*of: Provenance) -> Provenance:
+    """What a model makes of inputs: modelled, and assumed where one of them is."""
+    return Provenance.ASSUMED if Provenance.ASSUMED in of else Provenance.MODELLED
 
 
 def launch_part(launches: float) -> FloorPart:

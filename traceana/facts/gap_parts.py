@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from traceana.facts.floors import FloorPart
+from traceana.facts.floors import FloorPart, modelled
 from traceana.facts.gap_model import GapPart
 from traceana.facts.model import Facts, Provenance
 from traceana.facts.trace_model import mean_cycle
@@ -80,8 +80,8 @@ def gap_parts(
 
 def untold(low: float, high: float, floors: Sequence[FloorPart], provenance: Provenance) -> tuple[GapPart, ...]:
     """A gap of which nothing tells the parts."""
-    weakest = Provenance.ASSUMED if any(f.provenance is Provenance.ASSUMED for f in floors) else Provenance.MODELLED
-    return (GapPart("not told apart", low, high, weakest if floors else provenance),)
+    how = modelled(*(f.provenance for f in floors)) if floors else provenance
+    return (GapPart("not told apart", low, high, how),)
 
 
 def by_kind(parts: Iterable[FloorPart]) -> list[FloorPart]:
@@ -94,12 +94,11 @@ def by_kind(parts: Iterable[FloorPart]) -> list[FloorPart]:
 
 
 def _added(one: FloorPart, other: FloorPart) -> FloorPart:
-    assumed = Provenance.ASSUMED in (one.provenance, other.provenance)
     return FloorPart(
         one.kind,
         one.low_ms + other.low_ms,
         one.high_ms + other.high_ms,
-        Provenance.ASSUMED if assumed else Provenance.MODELLED,
+        modelled(one.provenance, other.provenance),
         f"{one.basis} + {other.basis}",
         one.source if one.source == other.source else f"{one.source}; {other.source}",
     )

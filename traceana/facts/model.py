@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from traceana.facts.bench_model import LoadPoint
     from traceana.facts.box import Box
     from traceana.facts.collective_times import CollectiveTimes
+    from traceana.facts.results_model import Results
     from traceana.facts.trace_model import TraceFacts
 
 T = TypeVar("T")
@@ -572,6 +573,7 @@ class Facts:
     points: tuple[LoadPoint, ...] = ()  # load points of benchmark results, then of the log's regimes
     earned: tuple[LoadPoint, ...] = ()  # results that tell acceptance and no speed
     collective_times: CollectiveTimes | None = None
+    results: Results | None = None  # what benchmark results say, against the baseline's; see facts/results.py
     results_only: bool = False  # benchmark results are all that the inputs hold
     left_out: str | None = None  # what of the inputs does not belong to this run, in words
     box: Box | None = None  # GPU and shapes of the models; see facts/box.py

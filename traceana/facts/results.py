@@ -50,6 +50,12 @@ def results(facts: Facts, baseline: Facts | None = None) -> Results | None:
     return Results(_verdict(points, contrast, odd, why), "unknown", None, why or _PLAIN, rows, contrast, odd)
 
 
+def with_results(facts: Facts, baseline: Facts | None = None) -> Facts:
+    """The facts with what their results say, once for all who ask. A baseline that speculates itself is none."""
+    plain = None if baseline is not None and baseline.speculation.active.value else baseline
+    return replace(facts, results=results(facts, plain))
+
+
 def _as_logged(point: LoadPoint, facts: Facts) -> LoadPoint:
     """The point with what the log beside it says of speculation, where the result itself does not."""
     if point.speculative is not None or facts.speculation.active.value is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceana.facts.box import box_of, link_of, ranks_of
+from traceana.facts.box import box_of, link_of, own_path_on, ranks_of
 from traceana.facts.model import Facts, Provenance
 from traceana.facts.whatif_model import Base, Input, Prediction
 from traceana.facts.whatif_predict import predicted
@@ -61,7 +61,7 @@ def small_protocols(facts: Facts) -> frozenset[str]:
 
 
 def _seen(facts: Facts) -> list[str]:
-    if any(facts.statements(kind, "on") for kind in ("flashinfer_fusion", "custom_allreduce", "pcie_ipc")):
+    if own_path_on(facts):
         return []  # small allreduces go another way
     seen = []
     if is_on_p2p(facts) is False:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from traceana.facts.gap import measured_against_floor
 from traceana.facts.model import Facts
-from traceana.facts.results import results
 from traceana.facts.whatif_choice import worthwhile
 from traceana.report import parts
 from traceana.report.diagnosis import (
@@ -50,9 +49,8 @@ def diagnosis(
     shown = baseline
     if baseline is not None and baseline.speculation.active.value:
         baseline = None  # a speculating run is no baseline: no step, no break-even
-    measured = results(facts, baseline)
     findings = ordered([(rule, o) for rule, o in outcomes if isinstance(o, Finding)])
-    judged = verdict(facts, baseline, [finding for _, finding in findings], measured)
+    judged = verdict(facts, baseline, [finding for _, finding in findings])
     better = worthwhile(facts, baseline, judged.at_running)
     looked_at = {rule.code for rule, o in outcomes if isinstance(o, (Clear, NotApplicable))}
     return Diagnosis(
@@ -71,7 +69,7 @@ def diagnosis(
             facts.drivers.n, facts.drivers.sd_ln_tps, facts.drivers.acceptance_share, facts.drivers.cycle_share
         ),
         trace=None if facts.trace is None else parts.trace(facts.trace),
-        results=measured,
+        results=facts.results,
         collective_times=facts.collective_times,
         floor=measured_against_floor(facts),
         what_if=None if better is None else whatif_report(better),

@@ -60,9 +60,7 @@ def _judge(regime: Regime, base: Regime) -> tuple[str, float, float | None, floa
     return word, ratio, low, high
 
 
-def verdict(
-    facts: Facts, baseline: Facts | None, findings: Sequence[Finding], results: Results | None = None
-) -> Verdict:
+def verdict(facts: Facts, baseline: Facts | None, findings: Sequence[Finding]) -> Verdict:
     """The answer in one line, from facts and findings; from benchmark results where the log shows no load."""
     limiter, because = _limiter(facts, findings)
     fatal = next((f for f in findings if f.code in _FATAL), None)
@@ -72,8 +70,8 @@ def verdict(
     earned = facts.acceptance.tokens_per_cycle.value
     if facts.trace is not None and facts.trace_only:
         return Verdict(sentence=trace_sentence(facts.trace), limiter=limiter)
-    if results is not None and not any(r.n_steady for r in facts.regimes):
-        return _of_results(results, limiter, because)
+    if facts.results is not None and facts.main_regime is None:
+        return _of_results(facts.results, limiter, because)
     if facts.results_only and facts.collective_times is not None:
         return Verdict(sentence=facts.collective_times.verdict)
     if facts.speculation.active.value is False:

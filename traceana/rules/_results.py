@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 
 from traceana.facts.model import Facts, Provenance
-from traceana.facts.results import results
 from traceana.facts.results_model import Results
 from traceana.facts.sweep_model import SweepLevel
 from traceana.rules._text import between, length, listing, ms, picked
@@ -18,9 +17,9 @@ _MARGIN = 0.95
 _NOISE = "other prompts, or the machine's noise: each figure was measured once"
 
 
-def only_results(facts: Facts, baseline: Facts | None) -> Results | None:
+def only_results(facts: Facts) -> Results | None:
     """The results, where the log has no steady window that says more."""
-    return None if any(r.n_steady for r in facts.regimes) else results(facts, baseline)
+    return facts.results if facts.main_regime is None else None
 
 
 def levels(found: Results) -> tuple[SweepLevel, ...]:

@@ -74,7 +74,7 @@ _CONFIRM = "a few answers at temperature 0 with the path on and off: repeated ch
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
     """Finding when acceptance collapsed against a speculating baseline and the allreduce path is what differs."""
-    measured = only_results(facts, baseline)
+    measured = only_results(facts)
     if measured is not None:
         return _of_results(measured)
     stopped = gate(facts)

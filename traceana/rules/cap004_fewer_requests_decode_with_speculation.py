@@ -32,7 +32,6 @@ References:
 from __future__ import annotations
 
 from traceana.facts.model import Facts
-from traceana.facts.results import results
 from traceana.facts.sweep_model import SweepLevel
 from traceana.rules._text import ms, num, picked, times
 from traceana.rules.interface import (
@@ -51,7 +50,7 @@ FEWER = Threshold("fewer", 0.75, "requests decoding, with / without", "left at m
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
     """Finding when requests queue in both runs and fewer decode, each faster, with speculation."""
-    found = results(facts, baseline)
+    found = facts.results
     levels = [level for b in (found.sweep.blocks if found is not None and found.sweep else ()) for level in b.levels]
     if not levels:
         return NotApplicable("no benchmark results with and without speculation are among the inputs")

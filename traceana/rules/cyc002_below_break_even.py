@@ -75,7 +75,7 @@ EARNS = 1.5  # tokens per cycle from which drafting earns something
 
 def check(facts: Facts, baseline: Facts | None) -> Outcome:
     """Finding when speculation is slower than the baseline at a load, beyond what the windows allow."""
-    measured = only_results(facts, baseline)
+    measured = only_results(facts)
     told = below_break_even(RULE.code, measured) if measured is not None else None
     if told is not None:
         return told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from traceana.facts.box import link_of
 from traceana.facts.model import Facts, Provenance
 from traceana.rules.interface import Explains
 from traceana.speculation.floors import hardware, nccl_model
@@ -21,7 +22,7 @@ def sized(kind: str | None, facts: Facts) -> Explains | None:
     tokens = facts.acceptance.tokens_per_cycle.value or facts.acceptance.accept_length.value
     if kind is None or ranks is None or ranks < 2 or shape is None or not tokens:
         return None
-    link = _link(facts)
+    link = link_of(facts)
     if link is None:
         return None
     cost = next((c for c in nccl_model.path_costs(ranks, link) if c.kind == kind), None)
@@ -31,11 +32,3 @@ def sized(kind: str | None, facts: Facts) -> Explains | None:
     most = cost.high_us * count / 1000 / tokens
     basis = f"{count} allreduces of one verify forward x at most {cost.high_us:.0f} us ({cost.source})"
     return Explains(0.0, most, Provenance.MODELLED, basis)
-
-
-def _link(facts: Facts) -> str | None:
-    """How the GPUs are joined, as the engine's refusal or the traced GPU's name tells; None where neither does."""
-    if any("pcie" in s.reason.lower() for s in facts.statements("custom_allreduce")):
-        return "pcie"
-    names = facts.trace.gpus if facts.trace is not None else ()
-    return next((gpu.link for name in names if (gpu := hardware.gpu(name)) is not None), None)
