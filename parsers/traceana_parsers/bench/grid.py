@@ -137,7 +137,7 @@ class Grids:
     def _aligned(self, text: str) -> bool:
         """Begins a table without bars: groups of dashes below a line of headings, of several columns."""
         last = self._last
-        if last is None or not _DASHES.match(text) or "# of Calls" in last.cells[0]:  # that one is TorchTable's
+        if last is None or not _DASHES.match(text):
             return False
         starts = [match.start() for match in _GROUP.finditer(text)]
         self._spans = list(pairwise([0, *starts[1:], _WIDEST]))

@@ -51,9 +51,11 @@ class TextBench:
         self._page = Page(self._rows, answers, self._kernels)
         self._grids = Grids(self._page.add)
         readers = (ServingBlock, OneBatch, SpeculativeLines, EagleLines, TrtllmBlock, RunList, NcclTests, JsonLines)
+        #: asked in this order: rules of a printed profile look like those of other tables, whose lines are no results
         self._readers: tuple[Lines, ...] = (
-            *(make(self._rows) for make in readers),
             TorchTable(self._kernels),
+            self._grids,
+            *(make(self._rows) for make in readers),
             HtmlTables(self._page.add),
         )
         self._taken = 0
@@ -61,35 +63,28 @@ class TextBench:
     @property
     def marks(self) -> frozenset[str]:
         """The marks of all its readers."""
-        return frozenset(mark for reader in (*self._readers, self._grids) for mark in reader.marks)
+        return frozenset(mark for reader in self._readers for mark in reader.marks)
 
     @property
     def open(self) -> bool:
         """True inside a result that may go on in the next block."""
-        return self._grids.open or any(reader.open for reader in self._readers)
+        return any(reader.open for reader in self._readers)
 
     def block(self, block: Block, marks: Collection[str]) -> None:
         """Reads a block in which there may be results."""
         data = block.data
         wanted = [r for r in self._readers if r.open or not set(r.marks).isdisjoint(marks)]
-        tables = self._grids.open or not set(self._grids.marks).isdisjoint(marks)
-        if tables and _DECODE_BENCH in data:
+        if self._grids in wanted and _DECODE_BENCH in data:
             self._page.tool = "llm_decode_bench"
         offset = block.offset
         for number, raw in enumerate(data.removesuffix(b"\n").split(b"\n"), block.first_line):
             if len(raw) <= _LONGEST or b"Namespace(" in raw or raw.startswith(b'{"'):
                 text = raw.decode("utf-8", "replace").rstrip("\r")
-                taken = tables and self._grids.line(text, number, offset)
-                for reader in () if taken else wanted:
-                    if reader.line(text, number, offset):
-                        taken = True
-                        break
-                self._taken += taken
+                self._taken += any(reader.line(text, number, offset) for reader in wanted)
             offset += len(raw) + 1
 
     def finish(self, report: FileReport) -> None:
         """Adds what is left and says in the report what was read."""
-        self._grids.end()
         for reader in self._readers:
             reader.end()
         self._page.end()

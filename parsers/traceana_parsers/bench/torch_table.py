@@ -25,12 +25,13 @@ _HOST = ("CPU total", "Self CPU")
 class TorchTable:
     """Reads such a table line by line."""
 
-    marks = ("Self CUDA", "Self XPU")
+    marks = ("Self CPU",)
 
     def __init__(self, kernels: KernelTables) -> None:
         self._kernels = kernels
         self._columns: list[str] = []
-        self._device = ""
+        self._device: str | None = None
+        self._ruled = False  # the rule below the headings has come
 
     @property
     def open(self) -> bool:
@@ -42,35 +43,38 @@ class TorchTable:
         if not self._columns:
             return self._begin(text)
         if _RULE.match(text):
+            if self._ruled:
+                self.end()
+            else:
+                self._ruled = True
             return True
-        cells = _GAP.split(text.strip())
-        if len(cells) != len(self._columns):
+        if not text.strip():
             self.end()
             return False
-        row = dict(zip(self._columns, cells, strict=True))
-        if (made := self._row(row)) is not None:
-            self._kernels.take([made])
+        cells = _GAP.split(text.strip())
+        if self._device is not None and len(cells) == len(self._columns):
+            made = self._row(dict(zip(self._columns, cells, strict=True)), self._device)
+            self._kernels.take([made] if made is not None else [])
         return True
 
     def end(self) -> None:
         """The table has ended."""
-        self._columns = []
+        self._columns, self._ruled = [], False
 
     def _begin(self, text: str) -> bool:
         cells = _GAP.split(text.strip())
-        device = next((name for name in _DEVICE if name in cells), None)
-        if device is None or cells[0] != "Name" or "# of Calls" not in cells:
+        if cells[0] != "Name" or "Self CPU" not in cells or "# of Calls" not in cells:
             return False
-        self._columns, self._device = cells, device
+        self._columns, self._device = cells, next((name for name in _DEVICE if name in cells), None)
         return True
 
-    def _row(self, row: dict[str, str]) -> dict[str, Any] | None:
+    def _row(self, row: dict[str, str], device: str) -> dict[str, Any] | None:
         """A kernel; None for an operator, a call or an annotation."""
         if _ANNOTATION.match(row["Name"]) or any((time_ns(row.get(name, "")) or 0.0) > 0 for name in _HOST):
             return None
-        total, calls = time_ns(row[self._device]), row["# of Calls"]
+        total, calls = time_ns(row[device]), row["# of Calls"]
         n = int(calls) if calls.isdecimal() and len(calls) <= _DIGITS else 0
         if not total or total >= LARGEST_NS or n < 1:
             return None
-        share = share_of(row.get(f"{self._device} %", ""))
+        share = share_of(row.get(f"{device} %", ""))
         return {"name": row["Name"], "instances": n, "total_ns": round(total), "avg_ns": total / n, "share": share}

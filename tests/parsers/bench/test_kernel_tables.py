@@ -130,3 +130,13 @@ def test_a_table_of_shares_without_counts_is_diagnosed(tmp_path: Path) -> None:
     assert result.trace is not None
     (capture,) = result.trace.sums
     assert (capture.categories["communication"], capture.collectives) == (pytest.approx(0.61), ())
+
+
+def test_a_printed_profile_of_a_cpu_is_no_table_that_asks_for_its_columns(tmp_path: Path) -> None:
+    head = ("Name", "Self CPU %", "Self CPU", "CPU total", "# of Calls")
+    rule = "  ".join("-" * 14 for _ in head)
+    rows = [("aten::mm", "3 %", "1.200ms", "1.500ms", "300"), ("aten::slice", "1 %", "0.400ms", "0.400ms", "90")]
+    written = ["  ".join(cell.rjust(14) for cell in row) for row in (head, *rows)]
+    lines = [rule, written[0], rule, *written[1:], rule]
+    read = got(tmp_path, "\n".join([*lines, "Self CPU time total: 40.000ms"]) + "\n")
+    assert (read.rows(), read.report.questions, read.report.problem) == ([], [], None)
