@@ -301,3 +301,14 @@ def test_a_baseline_that_does_not_say_so_still_has_a_step() -> None:
     assert block.levels[0].baseline.cycle_ms == pytest.approx(1000 / 36)
     assert block.levels[0].break_even == pytest.approx(2.4 * 36 / 60)
     assert block.plain
+
+
+def test_a_cycle_shorter_than_a_step_makes_its_load_doubtful() -> None:
+    slow = {1: 20.0, 8: 260.0}  # the baseline's one user: 50 ms a step, 2.5 tokens in 42 ms with drafts
+    rows = [
+        *table("EAGLE3", True, {1: 60.0, 8: 330.0}, k=3, accept_length_printed=2.5),
+        *table("baseline", False, slow),
+    ]
+    block = _only(rows)
+    assert [level.break_even is not None and level.break_even < 1 for level in block.levels] == [True, False]
+    assert "Doubtful at 1 user: a cycle with drafts is shorter there than a step without" in block.verdict

@@ -24,8 +24,8 @@ def verdict(levels: Sequence[SweepLevel]) -> str:
     waiting = [level for level in levels if level.ratio is not None and level.queues]
     if not judged and not waiting:
         return "No load was measured both with speculation and without."
-    text = " ".join(part for part in (_judged(judged, levels), _waiting(waiting, levels)) if part)
-    return text
+    parts = (_judged(judged, levels), _doubtful(judged, levels), _waiting(waiting, levels))
+    return " ".join(part for part in parts if part)
 
 
 def _judged(judged: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> str:
@@ -46,6 +46,17 @@ def _judged(judged: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> str:
         f"{_WORDS[word].format(loads=loads(these, every))} ({_span(_ratios(these))})" for word, these in groups.items()
     ]
     return f"Speculation {', '.join(parts)}."
+
+
+def _doubtful(judged: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> str:
+    """Loads whose cycle is shorter than the step: drafts only add work to a forward, so the two are not alike."""
+    odd = [level for level in judged if level.break_even is not None and level.break_even < 1.0]
+    if not odd:
+        return ""
+    return (
+        f"Doubtful at {loads(odd, every)}: a cycle with drafts is shorter there than a step without, so the baseline "
+        "was slowed by something else or decodes more requests at once; repeat both."
+    )
 
 
 def _waiting(waiting: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> str:
