@@ -224,7 +224,10 @@ def spans(found: Sequence[LoadSpan]) -> str:
     named = [f"speculation {span.use}" if span.use in ("on", "off") else span.use for span in found]
     if len(found) == 1 and len(found[0].measured) == 1:
         return f"{named[0]} at {_users(found[0].last)}, the only load measured"
-    where = [f"up to {s.last}" if i == 0 else f"from {s.first} to {s.last}" for i, s in enumerate(found)]
+    where = [
+        f"up to {s.last}" if i == 0 else f"at {s.last}" if s.first == s.last else f"from {s.first} to {s.last}"
+        for i, s in enumerate(found)
+    ]
     parts = ", ".join(f"{what} {loads_}" for what, loads_ in zip(named, where, strict=True))
     return f"{parts} users" if parts else ""
 

@@ -17,7 +17,7 @@ _NAME = 40  # characters of a set-up's name
 #: pairs of set-ups that are drawn; `traceana sweep` draws all
 _MOST_BLOCKS = 3
 #: sections of a sweep that a diagnosis shows; the others are for planning
-_SHOWN = ("By load", "Crossover", "Cliff", "Queueing", "Noise", "Notes", "Draft tokens", "Use")
+_SHOWN = ("By load", "Crossover", "Cliff", "Queueing", "Noise", "Notes", "Draft tokens", "Use", "Untested")
 
 
 def results_sections(results: Results | None) -> tuple[Section, ...]:
