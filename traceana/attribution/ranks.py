@@ -21,6 +21,8 @@ from traceana_parsers.schema import polars_schema
 
 #: collectives that no rank leaves before all have arrived
 SYNCHRONISING = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
+#: share of the steps that must agree: of nine that have nothing to do with each other half may by chance
+_STEPS_ALIKE = 0.75
 #: ordinals that a rank may have missed at either end of its capture, beyond the difference in number
 _SLACK = 16
 _MAX_SHIFT = 256
@@ -186,7 +188,7 @@ def _offset(reference: IntArray, own: IntArray, shift: int) -> tuple[int, int, i
     uneven, offset = _evenness(found)
     spacing = float(np.median(np.diff(reference))) if len(reference) > 1 else 0.0
     spread = _middle(np.abs(found - offset))
-    steps = float(np.median(np.abs(np.diff(found)))) if len(found) > 1 else 0.0
+    steps = float(np.quantile(np.abs(np.diff(found)), _STEPS_ALIKE)) if len(found) > 1 else 0.0
     limit = max(LEFT_TOGETHER_NS, LEFT_TOGETHER_SHARE * spacing)
     return offset, spread, len(found), int(uneven <= limit and steps <= 2 * limit)
 
